@@ -1,0 +1,13 @@
+package canonical
+
+import "encoding/hex"
+
+// Digest identifies a call or an outcome: the first 16 bytes of the SHA-256 of its canonical encoding. Digests are
+// stable across processes and machines for one version of the identity rules.
+type Digest [16]byte
+
+// String returns the digest as "sha256:" and 32 hexadecimal digits.
+func (d Digest) String() string { return "sha256:" + hex.EncodeToString(d[:]) }
+
+// IsZero reports whether d is the zero value, which is no digest of anything.
+func (d Digest) IsZero() bool { return d == Digest{} }
