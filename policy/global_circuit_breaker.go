@@ -1,0 +1,26 @@
+package policy
+
+import "fmt"
+
+// GlobalCircuitBreaker is the detector that ends a run in which nothing new has come up for long, across all calls and
+// tools.
+const GlobalCircuitBreaker = "global_circuit_breaker"
+
+var globalCircuitBreaker = detector{
+	name: GlobalCircuitBreaker,
+	judge: func(v *view) finding {
+		count := v.streak
+		if v.known && !v.poll {
+			count = max(count, v.stale)
+		}
+		if count < v.limits.breaker {
+			return finding{}
+		}
+		return finding{level: stop, count: count, threshold: v.limits.breaker}
+	},
+	sameWarning: sameRun,
+	reason: func(f finding) string {
+		return fmt.Sprintf("%d calls in a row brought nothing new, and warnings and refusals did not change that.", f.count)
+	},
+	advice: "The run was stopped. Report what was done and what is missing.",
+}

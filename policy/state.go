@@ -1,0 +1,83 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+)
+
+// State is what is remembered of one run: its newest calls, whether it was stopped, and the window of the guard after
+// compaction. The zero value is a new run. A State is changed only by the methods of [Policy] and is not safe for
+// concurrent use: whoever keeps it lets one caller at a time work on it.
+type State struct {
+	records []record // the newest calls, oldest first
+	stopped *Verdict // what stopped the run; never changed once it is set
+	window  window
+}
+
+// Stopped returns the verdict that stopped the run, if one did.
+func (s *State) Stopped() (v Verdict, stopped bool) {
+	if s.stopped == nil {
+		return Verdict{}, false
+	}
+	return *s.stopped, true
+}
+
+// Awaits reports whether the outcome of a call would still be kept: not if the call was forgotten since it began, or the
+// whole run was.
+func (s *State) Awaits(t Ticket) bool {
+	return t.valid && (s.open(t.id) >= 0 || s.window.armed && s.window.id == t.window)
+}
+
+// Last returns the newest calls, n at the most, oldest first.
+func (s *State) Last(n int) []Record {
+	newest := s.records[max(0, len(s.records)-n):]
+	last := make([]Record, len(newest))
+	for i := range newest {
+		last[i] = newest[i].public()
+	}
+	return last
+}
+
+// CopyFrom makes s a copy of another state. It uses the memory that s already has, so that a store can work on a copy
+// and keep it only if all went well.
+func (s *State) CopyFrom(other *State) {
+	records := s.records
+	if cap(records) < len(other.records) {
+		records = make([]record, 0, cap(other.records))
+	}
+	*s = *other
+	s.records = append(records[:0], other.records...)
+	clear(s.records[len(s.records):cap(s.records)])
+}
+
+// append adds a record. The history holds no more than size records, so the oldest have to go, and it takes no more memory
+// than for so many.
+func (s *State) append(r record, size int) {
+	r.tool, r.name = s.intern(r.tool), s.intern(r.name)
+	if surplus := len(s.records) + 1 - size; surplus > 0 {
+		s.records = slices.Delete(s.records, 0, surplus)
+	}
+	if n := len(s.records); n == cap(s.records) {
+		s.records = append(make([]record, 0, min(2*n+4, size)), s.records...)
+	}
+	s.records = append(s.records, r)
+}
+
+// intern returns a string equal to name that the history may keep: one that it has already, or a copy. The name itself
+// may be a piece of something much larger, such as the whole answer of a model.
+func (s *State) intern(name string) string {
+	for i := range s.records {
+		switch r := &s.records[i]; name {
+		case r.tool:
+			return r.tool
+		case r.name:
+			return r.name
+		}
+	}
+	return strings.Clone(name)
+}
+
+// open finds the open record with an id.
+func (s *State) open(id uint64) int {
+	return slices.IndexFunc(s.records, func(r record) bool { return r.id == id && r.status == Open })
+}
