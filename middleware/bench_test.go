@@ -1,0 +1,108 @@
+package middleware_test
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/loopguard-go/loopguard/canonical"
+	"github.com/loopguard-go/loopguard/middleware"
+)
+
+// The cost of a guard for one call: Begin and End, in a run whose history is full, with no detection. What a large output
+// costs is to be compared with one pass of SHA-256 over it, which stands beside it.
+
+func BenchmarkShortCall(b *testing.B) {
+	result := text("ten bytes.")
+	benchmarkCalls(b, fewCalls(), func(int) middleware.Result { return result })
+}
+
+func BenchmarkExec(b *testing.B) {
+	for _, size := range []struct {
+		name  string
+		bytes int
+	}{{"1KiB", 1 << 10}, {"64KiB", 64 << 10}, {"1MiB", 1 << 20}} {
+		// Two outputs in turn, so that not even failures are the same twice.
+		outputs := []string{commandOutput("build", size.bytes), commandOutput("check", size.bytes)}
+		for _, exit := range []struct {
+			name string
+			code int
+		}{{"success", 0}, {"failure", 1}} {
+			b.Run(size.name+"/"+exit.name, func(b *testing.B) {
+				calls, results := make([]middleware.Call, 64), make([]middleware.Result, 64)
+				for i := range calls {
+					calls[i] = middleware.Call{
+						Tool: "exec",
+						Args: fmt.Sprintf(`{"command":"make -C services/%02d all","workdir":"/srv/app","timeoutMs":120000}`, i),
+					}
+					results[i] = execResult(exit.code, i, outputs[i%2])
+				}
+				b.SetBytes(int64(size.bytes))
+				benchmarkCalls(b, calls, func(i int) middleware.Result { return results[i%len(results)] })
+			})
+		}
+		b.Run(size.name+"/sha256", func(b *testing.B) {
+			output := []byte(outputs[0])
+			b.SetBytes(int64(size.bytes))
+			b.ReportAllocs()
+			for b.Loop() {
+				sha256.Sum256(output)
+			}
+		})
+	}
+}
+
+// benchmarkCalls makes calls in a circle that is longer than the history.
+func benchmarkCalls(b *testing.B, calls []middleware.Call, result func(i int) middleware.Result) {
+	b.Helper()
+	var w witness
+	guard, ctx, i := newGuard(b, w.option()), inRun(), 0
+	call := func() {
+		ticket, err := guard.Begin(ctx, calls[i%len(calls)])
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := ticket.End(ctx, result(i), nil); err != nil {
+			b.Fatal(err)
+		}
+		i++
+	}
+	for range calls {
+		call()
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		call()
+	}
+	if said := w.take(); len(said) > 0 {
+		b.Fatalf("the calls were meant to be allowed: %v", said[0])
+	}
+}
+
+// execResult is what a tool that runs commands returns: most of it differs from call to call and says nothing.
+func execResult(code, n int, output string) middleware.Result {
+	status := "completed"
+	if code != 0 {
+		status = "failed"
+	}
+	return middleware.Result{Result: canonical.Result{Details: map[string]any{
+		"status":     status,
+		"exitCode":   code,
+		"durationMs": 1_200 + 37*n,
+		"pid":        40_000 + n,
+		"cwd":        "/srv/app",
+		"aggregated": output,
+	}}}
+}
+
+// commandOutput is the output of a command: text with times, addresses and figures in it, as logs have them.
+func commandOutput(task string, size int) string {
+	var b strings.Builder
+	for n := 0; b.Len() < size; n++ {
+		fmt.Fprintf(&b, "2026-03-14T15:%02d:%02d.%03dZ %s[%d] step %d of services/%02d took %dms: dial tcp 10.0.%d.%d:5432 refused, "+
+			"attempt %d, object 0x%08x, request 3f2a9c1e-77b0-4d11-9e55-%012x\n",
+			n/60%60, n%60, n%1000, task, 4000+n%97, n, n%40, 3+n%900, n%8, n%250, n%5, 0xc000_0000+64*n, n)
+	}
+	return b.String()[:size]
+}

@@ -1,0 +1,98 @@
+package middleware
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/loopguard-go/loopguard/canonical"
+	"github.com/loopguard-go/loopguard/policy"
+)
+
+// Detection is a verdict that was reported, and the call that it is about. It holds no arguments and no results.
+type Detection struct {
+	policy.Verdict
+
+	// Tool is the name that the model wrote; one longer than 128 bytes is replaced by its digest.
+	Tool string
+	// CallID is the id that the model gave the call, if any.
+	CallID string
+	// Run is the id of the run.
+	Run string
+	// Call is the digest of the call, equal for equal calls.
+	Call canonical.Digest
+}
+
+// reporter tells the world: the span in the context, the log, and the callbacks.
+type reporter struct {
+	callbacks []func(context.Context, Detection)
+	logger    *slog.Logger
+	marking   sync.Mutex // of spans, see markSpan
+}
+
+func (r *reporter) detection(ctx context.Context, d Detection) {
+	if span := trace.SpanFromContext(ctx); span.IsRecording() {
+		span.AddEvent(EventDetection, trace.WithAttributes(d.attributes()...))
+		r.markSpan(span, d)
+	}
+	if r.logger != nil && r.logger.Enabled(ctx, slog.LevelWarn) {
+		r.logger.LogAttrs(ctx, slog.LevelWarn, "loopguard: detection", d.logAttributes()...)
+	}
+	for _, callback := range r.callbacks {
+		callback(ctx, d)
+	}
+}
+
+// markSpan sets the attributes of the span to its severest detection. Other than events, of which an SDK keeps a limited
+// number, they last, and they are what people search for. A span can have many detections: what it says already is asked
+// of the span itself, which SDKs allow.
+func (r *reporter) markSpan(span trace.Span, d Detection) {
+	r.marking.Lock()
+	defer r.marking.Unlock()
+	if s, ok := span.(interface{ Attributes() []attribute.KeyValue }); ok {
+		for _, a := range s.Attributes() {
+			if a.Key == AttrAction && severity(a.Value.AsString()) >= d.Action {
+				return
+			}
+		}
+	}
+	span.SetAttributes(
+		attribute.String(AttrDetector, d.Detector),
+		attribute.String(AttrAction, d.Action.String()),
+	)
+}
+
+// severity is the action that a word stands for.
+func severity(word string) policy.Action {
+	for _, a := range []policy.Action{policy.Warn, policy.Block, policy.Abort} {
+		if a.String() == word {
+			return a
+		}
+	}
+	return policy.Allow
+}
+
+// storeFailure reports that a store failed.
+func (r *reporter) storeFailure(ctx context.Context, operation, run string, err error) {
+	if span := trace.SpanFromContext(ctx); span.IsRecording() {
+		span.AddEvent(EventStoreFailure, trace.WithAttributes(
+			attribute.String(AttrStoreOperation, operation),
+			attribute.String(AttrRunID, run),
+			attribute.String(AttrExceptionMessage, err.Error()),
+		))
+	}
+	if r.logger != nil {
+		r.logger.LogAttrs(ctx, slog.LevelWarn, "loopguard: store failed",
+			slog.String("operation", operation), slog.String("run", run), slog.Any("error", err))
+	}
+}
+
+// notice reports something about the configuration.
+func (r *reporter) notice(n policy.Notice) {
+	if r.logger != nil {
+		r.logger.Warn("loopguard: configuration", slog.String("path", n.Path), slog.String("message", n.Message))
+	}
+}

@@ -1,0 +1,56 @@
+package middleware
+
+import (
+	"context"
+	"errors"
+
+	"github.com/loopguard-go/loopguard/canonical"
+)
+
+// errPanicked is what is remembered of a tool that panicked.
+var errPanicked = errors.New("the tool panicked")
+
+// Do judges a call, runs it with next if it may run, and remembers what came of it.
+//
+// If the call is blocked, next is not called and the result is what the model is to read; its Refusal says more. With
+// [WithBlocksAsErrors] the error is the refusal instead. If the run is stopped, the error is a [*LoopError]. If the model
+// is to be warned, a note is added to the text of the result, or to the error of the tool, which still unwraps to it.
+//
+// A panic of the tool is remembered as a failure and goes on. An error that is [context.Canceled] means that the caller
+// gave the call up: the history forgets it.
+func (g *Guard) Do(ctx context.Context, call Call, next Handler) (Result, error) {
+	ticket, err := g.Begin(ctx, call)
+	if err != nil {
+		return Result{}, err
+	}
+	if text, refused := ticket.Refusal(); refused {
+		return Result{Result: canonical.Result{Text: text, IsError: true}, Refusal: ticket.refusal}, nil
+	}
+	returned := false
+	defer func() {
+		if !returned { // the tool panicked or ended the goroutine; without recover the trace stays whole
+			_ = ticket.End(ctx, Result{}, errPanicked)
+		}
+	}()
+	result, err := next(ctx, call)
+	returned = true
+	if stop := ticket.End(ctx, result, err); stop != nil {
+		return Result{}, stop
+	}
+	if note := ticket.Note(); note != "" {
+		if err != nil {
+			return result, &notedError{err, note}
+		}
+		result.Text += note
+	}
+	return result, err
+}
+
+// notedError is the error of a tool with a note for the model.
+type notedError struct {
+	error
+	note string
+}
+
+func (e *notedError) Error() string { return e.error.Error() + e.note }
+func (e *notedError) Unwrap() error { return e.error }

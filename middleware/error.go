@@ -1,0 +1,73 @@
+package middleware
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"github.com/loopguard-go/loopguard/canonical"
+	"github.com/loopguard-go/loopguard/policy"
+)
+
+var (
+	// ErrLoop matches every [*LoopError] with [errors.Is].
+	ErrLoop = errors.New("loopguard: the agent is in a loop")
+
+	// ErrNoRun is the error of a call whose context names no run.
+	ErrNoRun = errors.New("loopguard: the context of the tool call names no run: open one with middleware.WithRun or " +
+		"middleware.NewRun where the agent starts, or name a default with middleware.WithDefaultRun")
+
+	// ErrStore matches the error of a call that was not run because the store failed and the guard fails closed.
+	ErrStore = errors.New("loopguard: the store failed")
+
+	// ErrUnknownTool marks the failure of a call whose tool does not exist. Handlers return it, wrapped or not.
+	ErrUnknownTool = canonical.ErrUnknownTool
+)
+
+// lastCalls is how many calls a LoopError carries.
+const lastCalls = 5
+
+// LoopError says that a call was refused and why. It never unwraps to an error of a tool or a parser, so that no host
+// takes it for one that it retries.
+type LoopError struct {
+	policy.Verdict
+
+	// Tool is the name of the tool that was called; one longer than 128 bytes is replaced by its digest.
+	Tool string
+	// Run is the id of the run.
+	Run string
+	// Calls are the newest calls of the run, oldest first, up to and with the refused one if the history holds it.
+	Calls []policy.Record
+}
+
+// Error says what was refused, by which detector, at which count, and why.
+func (e *LoopError) Error() string {
+	what, hint := "call refused", ""
+	if e.Action == policy.Abort {
+		what, hint = "run stopped", " It stays stopped until it is forgotten (Guard.Forget)."
+	}
+	return fmt.Sprintf("loopguard: %s by %s at %d (threshold %d), tool %q, run %q: %s%s",
+		what, e.Detector, e.Count, e.Threshold, e.Tool, e.Run, e.Reason, hint)
+}
+
+// Is makes every LoopError match [ErrLoop].
+func (e *LoopError) Is(target error) bool { return target == ErrLoop }
+
+// LogValue makes the error a group of attributes in a structured log.
+func (e *LoopError) LogValue() slog.Value {
+	calls := make([]string, len(e.Calls))
+	for i, c := range e.Calls {
+		calls[i] = strings.TrimSpace(fmt.Sprintf("%q %s %s %s", c.Tool, c.Signature, c.Status, c.Detector))
+	}
+	return slog.GroupValue(
+		slog.String("action", e.Action.String()),
+		slog.String("detector", e.Detector),
+		slog.Int("count", e.Count),
+		slog.Int("threshold", e.Threshold),
+		slog.String("tool", e.Tool),
+		slog.String("run", e.Run),
+		slog.String("reason", e.Reason),
+		slog.Any("calls", calls),
+	)
+}

@@ -1,0 +1,96 @@
+package middleware
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/loopguard-go/loopguard/canonical"
+	"github.com/loopguard-go/loopguard/policy"
+)
+
+// Guard judges the tool calls of agents. It does not change after [New] and is safe for concurrent use.
+type Guard struct {
+	policy        *policy.Policy
+	notices       []policy.Notice
+	canonicalizer *canonical.Canonicalizer
+	histories     histories
+	reporter      reporter
+
+	defaultRun     string
+	blocksAsErrors bool
+}
+
+// New makes a guard. The error names what is wrong with the configuration or an option.
+func New(c policy.Config, options ...Option) (*Guard, error) {
+	rules, notices, err := policy.New(c)
+	if err != nil {
+		return nil, fmt.Errorf("loopguard: %w", err)
+	}
+	var o config
+	for _, option := range options {
+		if err := option.apply(&o); err != nil {
+			return nil, fmt.Errorf("loopguard: %w", err)
+		}
+	}
+	if o.store == nil {
+		o.store = NewMemoryStore()
+	}
+	identity := append([]canonical.Option{canonical.WithRules(func(tool string) canonical.Rule {
+		r := rules.ToolRule(tool)
+		return canonical.Rule{
+			Kind: r.Kind, IdentityArgs: r.IdentityArgs, IgnoreArgs: r.IgnoreArgs, IgnoreResult: r.IgnoreResult,
+		}
+	})}, o.canonical...)
+	g := &Guard{
+		policy:         rules,
+		notices:        notices,
+		canonicalizer:  canonical.New(identity...),
+		reporter:       reporter{callbacks: o.onDetection, logger: o.logger},
+		defaultRun:     o.defaultRun,
+		blocksAsErrors: o.blocksAsErrors,
+	}
+	g.histories = histories{
+		store: o.store, local: NewMemoryStore(), failClosed: o.failClosed, policy: rules, reporter: &g.reporter,
+	}
+	for _, n := range notices {
+		g.reporter.notice(n)
+	}
+	return g, nil
+}
+
+// Notices returns what the author of the configuration will want to know, such as thresholds that were raised.
+func (g *Guard) Notices() []policy.Notice { return g.notices }
+
+// Compacted tells the guard that the context of the run was compacted and the agent goes on with what is left. The guard
+// then stops the run if its first calls (three, if nothing else is configured) are one and the same with one and the same
+// result. The error is [ErrNoRun] or that of the store.
+func (g *Guard) Compacted(ctx context.Context) error {
+	run, ok := g.run(ctx)
+	if !ok {
+		return ErrNoRun
+	}
+	id := rand.Uint64() | 1
+	return g.histories.update(ctx, "compacted", run, func(s *policy.State) error {
+		g.policy.Compacted(s, id)
+		return nil
+	})
+}
+
+// Forget removes the history of the run: it is over, or starts afresh. A stopped run can make calls again after it. Calls
+// that are still in flight leave no outcome. The error is [ErrNoRun] or that of the store.
+func (g *Guard) Forget(ctx context.Context) error {
+	run, ok := g.run(ctx)
+	if !ok {
+		return ErrNoRun
+	}
+	return g.histories.forget(ctx, run)
+}
+
+// run returns the id of the run that a context belongs to.
+func (g *Guard) run(ctx context.Context) (id string, ok bool) {
+	if id, ok = RunID(ctx); ok {
+		return id, true
+	}
+	return g.defaultRun, g.defaultRun != ""
+}

@@ -1,0 +1,169 @@
+package middleware
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync/atomic"
+
+	"github.com/loopguard-go/loopguard/canonical"
+	"github.com/loopguard-go/loopguard/policy"
+)
+
+// Ticket stands for one call between [Guard.Begin] and [Ticket.End]. A ticket that is never ended does no harm: its call
+// stays without outcome until the history has forgotten it. The methods are safe for concurrent use.
+type Ticket struct {
+	guard    *Guard
+	call     Call
+	run      string
+	identity canonical.Identity
+	ended    atomic.Bool
+
+	// What the history said when the call began.
+	store   Store // in which it began and will end
+	verdict policy.Verdict
+	pass    policy.Ticket
+	last    []policy.Record
+	refusal *LoopError
+
+	// What the history said when it ended.
+	outcome canonical.Outcome
+	closing policy.Verdict
+}
+
+// Begin judges a call. If it may run, run it and give what came of it to [Ticket.End]. If [Ticket.Refusal] says that it is
+// blocked, do not run it and give the model the text. The error is a [*LoopError] if the run is stopped (or the call
+// blocked, with [WithBlocksAsErrors]), [ErrNoRun] if the context names no run, or [ErrStore] if the store failed and the
+// guard fails closed.
+func (g *Guard) Begin(ctx context.Context, call Call) (*Ticket, error) {
+	t := &Ticket{guard: g, call: call}
+	if g.policy.Off() || g.policy.Exempt(canonical.FoldTool(call.Tool)) {
+		t.ended.Store(true)
+		return t, nil
+	}
+	run, ok := g.run(ctx)
+	if !ok {
+		return nil, ErrNoRun
+	}
+	t.run = run
+	t.identity = g.canonicalizer.Identify(call.canonical())
+	if err := g.histories.begin(ctx, t, rand.Uint64()); err != nil {
+		return nil, err
+	}
+	if t.verdict.Action != policy.Allow {
+		g.reporter.detection(ctx, t.detection(t.verdict))
+	}
+	if !t.verdict.Refused() {
+		return t, nil
+	}
+	t.ended.Store(true)
+	t.refusal = t.loopError(t.verdict)
+	if t.verdict.Action == policy.Abort || g.blocksAsErrors {
+		return nil, t.refusal
+	}
+	return t, nil
+}
+
+// Verdict returns what was said of the call when it began.
+func (t *Ticket) Verdict() policy.Verdict { return t.verdict }
+
+// Refusal reports whether the call was blocked, and the text that the model is to read instead of a result. The tool must
+// not be run then.
+func (t *Ticket) Refusal() (text string, refused bool) {
+	if t.refusal == nil {
+		return "", false
+	}
+	return refusalText(t.verdict), true
+}
+
+// Note returns what is to be appended to the result that the model reads: a paragraph of its own, with the blank line before
+// it, or nothing if there is nothing to say. In observe mode it is always empty.
+func (t *Ticket) Note() string {
+	if t.verdict.Action != policy.Warn || !t.verdict.Enforced {
+		return ""
+	}
+	return noteText(t.verdict)
+}
+
+// End remembers what came of the call: the result, or the error if it is not nil. The result is what the tool returned,
+// without what the guard adds to it. An error that is [context.Canceled] means that the caller gave the call up, and the
+// history forgets it.
+//
+// End returns a [*LoopError] if this outcome stops the run, which only the guard after compaction does. Only the first End
+// or Cancel of a ticket counts, and none of a call that was blocked.
+func (t *Ticket) End(ctx context.Context, result Result, err error) error {
+	if errors.Is(err, context.Canceled) {
+		t.Cancel(ctx)
+		return nil
+	}
+	if t.ended.Swap(true) {
+		return nil
+	}
+	if err != nil {
+		t.outcome = t.identity.Error(err)
+	} else {
+		t.outcome = t.identity.Result(result.Result)
+	}
+	t.guard.histories.end(ctx, t)
+	if t.closing.Action == policy.Allow {
+		return nil
+	}
+	t.guard.reporter.detection(ctx, t.detection(t.closing))
+	if !t.closing.Refused() {
+		return nil
+	}
+	return t.loopError(t.closing)
+}
+
+// Cancel takes the call back: it never ran, or its caller gave it up. It leaves no trace in the history.
+func (t *Ticket) Cancel(ctx context.Context) {
+	if !t.ended.Swap(true) {
+		t.guard.histories.cancel(ctx, t)
+	}
+}
+
+func (t *Ticket) detection(v policy.Verdict) Detection {
+	return Detection{Verdict: v, Tool: t.identity.Name, CallID: t.call.ID, Run: t.run, Call: t.identity.Signature}
+}
+
+func (t *Ticket) loopError(v policy.Verdict) *LoopError {
+	return &LoopError{Verdict: v, Tool: t.identity.Name, Run: t.run, Calls: t.last}
+}
+
+// The steps of a ticket on the state of its run. A store may take each of them several times.
+
+func (t *Ticket) begin(s *policy.State, id uint64) error {
+	t.verdict, t.pass = t.guard.policy.Begin(s, policy.Call{
+		ID:           id,
+		Tool:         t.identity.Tool,
+		Name:         t.identity.Name,
+		Action:       t.identity.Action,
+		Signature:    t.identity.Signature,
+		Unregistered: t.call.Unknown,
+	})
+	t.last = nil
+	if t.verdict.Refused() {
+		t.last = s.Last(lastCalls)
+	}
+	return nil
+}
+
+func (t *Ticket) end(s *policy.State) error {
+	if !s.Awaits(t.pass) {
+		return errUnchanged
+	}
+	t.closing = t.guard.policy.End(s, t.pass, t.outcome)
+	t.last = nil
+	if t.closing.Refused() {
+		t.last = s.Last(lastCalls)
+	}
+	return nil
+}
+
+func (t *Ticket) cancel(s *policy.State) error {
+	if !s.Awaits(t.pass) {
+		return errUnchanged
+	}
+	t.guard.policy.Cancel(s, t.pass)
+	return nil
+}
