@@ -86,7 +86,7 @@ func TestHostileInputIsNotDear(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds")
 	}
-	const small, large, mostGrowth, mostMultiple, tries = 64 << 10, 512 << 10, 40, 80, 5
+	const small, large, mostGrowth, mostMultiple, tries = 16 << 10, 128 << 10, 40, 80, 5
 	benign := `{"status":"completed","lines":[` + numbered(`{"n":%d,"text":"a line of some log, with words"},`, large) + `1]}`
 	for _, tool := range tools {
 		for name, make := range hostile {

@@ -53,6 +53,15 @@ func BenchmarkExec(b *testing.B) {
 	}
 }
 
+// fewCalls are different enough that no detector says anything, however often they are made in a circle.
+func fewCalls() []middleware.Call {
+	calls := make([]middleware.Call, 64)
+	for i := range calls {
+		calls[i] = middleware.Call{Tool: "read", Args: fmt.Sprintf(`{"a":"%03d"}`, i)}
+	}
+	return calls
+}
+
 // benchmarkCalls makes calls in a circle that is longer than the history.
 func benchmarkCalls(b *testing.B, calls []middleware.Call, result func(i int) middleware.Result) {
 	b.Helper()

@@ -132,7 +132,7 @@ func TestWarningIsReadAfterTheResult(t *testing.T) {
 			note, found := strings.CutPrefix(result.Text, said)
 			assert.True(t, found, "the result comes first")
 			assert.Equal(t, "[loopguard] Warning: This very call was already made 10 times. Do not repeat it as it is. Use "+
-				"the result that you have, change the arguments, or take another way; if you cannot go on, say what is "+
+				"what it brought, take another way or another tool; if you cannot go on, say what is "+
 				"missing. If this goes on, calls will be refused.", strings.TrimLeft(note, "\n"))
 			if said != "" {
 				assert.Regexp(t, `^\n\n\[`, note, "a paragraph of its own")
@@ -216,8 +216,8 @@ func TestBlockIsAnAnswer(t *testing.T) {
 	assert.Nil(t, result.Details)
 	assert.Empty(t, result.Parts)
 	assert.Equal(t, "[loopguard] Call refused: the tool was not run. This very call was already made 20 times, and "+
-		"nothing new came of it. Do not repeat it as it is. Use the result that you have, change the arguments, or "+
-		"take another way; if you cannot go on, say what is missing.", result.Text)
+		"nothing new came of it. Do not repeat it as it is. Use what it brought, take another way or "+
+		"another tool; if you cannot go on, say what is missing.", result.Text)
 	require.NotNil(t, result.Refusal)
 	assert.ErrorIs(t, result.Refusal, middleware.ErrLoop)
 	assert.Equal(t, policy.Block, result.Refusal.Action)

@@ -46,8 +46,8 @@ func Example() {
 	// Output:
 	// call 1: TODO: write this file
 	// call 11: TODO: write this file
-	//   [loopguard] Warning: This very call was already made 10 times. Do not repeat it as it is. Use the result that you have, change the arguments, or take another way; if you cannot go on, say what is missing. If this goes on, calls will be refused.
-	// call 21: [loopguard] Call refused: the tool was not run. This very call was already made 20 times, and nothing new came of it. Do not repeat it as it is. Use the result that you have, change the arguments, or take another way; if you cannot go on, say what is missing.
+	//   [loopguard] Warning: This very call was already made 10 times. Do not repeat it as it is. Use what it brought, take another way or another tool; if you cannot go on, say what is missing. If this goes on, calls will be refused.
+	// call 21: [loopguard] Call refused: the tool was not run. This very call was already made 20 times, and nothing new came of it. Do not repeat it as it is. Use what it brought, take another way or another tool; if you cannot go on, say what is missing.
 	// call 31: the run is stopped
 }
 

@@ -62,6 +62,14 @@ func New(c policy.Config, options ...Option) (*Guard, error) {
 // Notices returns what the author of the configuration will want to know, such as thresholds that were raised.
 func (g *Guard) Notices() []policy.Notice { return g.notices }
 
+// Thresholds returns the counts from which the guard acts on tools that have none of their own, and whether it judges calls
+// at all.
+func (g *Guard) Thresholds() (t policy.Thresholds, judging bool) { return g.policy.Thresholds() }
+
+// LogNotice logs a notice as the guard logs its own, see [WithLogger]. It is for adapters, which know the settings of their
+// framework.
+func (g *Guard) LogNotice(n policy.Notice) { g.reporter.notice(n) }
+
 // Compacted tells the guard that the context of the run was compacted and the agent goes on with what is left. The guard
 // then stops the run if its first calls (three, if nothing else is configured) are one and the same with one and the same
 // result. The error is [ErrNoRun] or that of the store.

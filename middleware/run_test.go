@@ -86,6 +86,25 @@ func TestChildRunHasAHistoryOfItsOwn(t *testing.T) {
 	runInto(t, guard, parent)
 }
 
+// TestSubAgentThatIsAlwaysStopped is a loop of its parent: that each sub-agent has another run does not hide it.
+func TestSubAgentThatIsAlwaysStopped(t *testing.T) {
+	guard, parent := newGuard(t), inRun()
+	for range 20 {
+		_, err := guard.Do(parent, numbered("research", 1), func(ctx context.Context, _ middleware.Call) (middleware.Result, error) {
+			ctx = middleware.ChildRun(ctx, "")
+			defer func() { assert.NoError(t, guard.Forget(ctx)) }()
+			return middleware.Result{}, fmt.Errorf("research: %w", runInto(t, guard, ctx))
+		})
+		stop, ok := errors.AsType[*middleware.LoopError](err)
+		require.True(t, ok)
+		require.NotEqual(t, "r", stop.Run, "the error tells which of the two was stopped")
+	}
+	result, err := guard.Do(parent, numbered("research", 1), mustNotRun(t))
+	require.NoError(t, err)
+	require.NotNil(t, result.Refusal)
+	assert.Equal(t, "r", result.Refusal.Run)
+}
+
 func TestForgetGivesAStoppedRunAFreshStart(t *testing.T) {
 	store := middleware.NewMemoryStore()
 	guard, ctx := newGuard(t, middleware.WithStore(store)), inRun()

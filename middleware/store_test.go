@@ -307,6 +307,11 @@ func TestDecidedBlockStands(t *testing.T) {
 					require.NoError(t, err, through)
 					assert.True(t, result.IsError, through)
 				}
+
+				store.trouble.Store(well)
+				result, err := guard.Do(inRun(), numbered("read", 1), returns("another call"))
+				require.NoError(t, err)
+				assert.Equal(t, text("another call"), result, "a block stops no run")
 			})
 		}
 	}

@@ -99,9 +99,12 @@ func (t *Ticket) End(ctx context.Context, result Result, err error) error {
 	if t.ended.Swap(true) {
 		return nil
 	}
-	if err != nil {
+	switch loop, isLoop := errors.AsType[*LoopError](err); {
+	case isLoop: // of a sub-agent: what the guard says of it names its run, which is another one each time
+		t.outcome = t.identity.Error(errors.New("stopped by " + loop.Detector))
+	case err != nil:
 		t.outcome = t.identity.Error(err)
-	} else {
+	default:
 		t.outcome = t.identity.Result(result.Result)
 	}
 	t.guard.histories.end(ctx, t)

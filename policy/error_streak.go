@@ -16,8 +16,8 @@ var errorStreak = detector{
 	reason: func(f finding) string {
 		return fmt.Sprintf("This tool failed or was refused %d times in a row with the same failure, whatever its arguments.", f.count)
 	},
-	advice: "Other arguments will not help. Read the failure, mend what causes it, or use another tool; if you cannot, " +
-		"report the failure.",
+	advice: "This tool is of no use as things are. Read the failure, mend what causes it by other means, or use another " +
+		"tool; if you cannot, report the failure.",
 }
 
 // countFailures counts the newest outcomes of this tool as long as they are one and the same failure. Calls of other

@@ -21,6 +21,6 @@ var genericRepeat = detector{
 		}
 		return fmt.Sprintf("This very call was already made %d times, and nothing new came of it.", f.count)
 	},
-	advice: "Do not repeat it as it is. Use the result that you have, change the arguments, or take another way; if " +
-		"you cannot go on, say what is missing.",
+	advice: "Do not repeat it as it is. Use what it brought, take another way or another tool; if you cannot go on, say " +
+		"what is missing.",
 }

@@ -47,6 +47,16 @@ func New(c Config) (*Policy, []Notice, error) {
 // Off reports whether the configuration switches everything off, so that nothing will ever be found.
 func (p *Policy) Off() bool { return !p.enabled && !p.guarding }
 
+// Thresholds are the counts from which a policy acts.
+type Thresholds struct{ Warning, Critical, Breaker, UnknownTool int }
+
+// Thresholds returns the thresholds for tools that have none of their own, raised into order, and whether the detectors
+// judge at all.
+func (p *Policy) Thresholds() (t Thresholds, judging bool) {
+	l := p.rules.rest.limits
+	return Thresholds{Warning: l.warning, Critical: l.critical, Breaker: l.breaker, UnknownTool: p.unknown}, p.enabled
+}
+
 // ToolRule returns the rules for a tool by its folded name ([canonical.FoldTool]), all that match laid over each other.
 // Thresholds in it are as they were written.
 func (p *Policy) ToolRule(tool string) ToolRule { return p.rules.forTool(tool).ToolRule }

@@ -118,6 +118,18 @@ func TestTimelines(t *testing.T) {
 		}))
 	})
 
+	t.Run("refusals of a missing tool for another reason are skipped", func(t *testing.T) {
+		c := policy.Config{Enabled: new(true), UnknownToolThreshold: 4, WarningThreshold: 1, CriticalThreshold: 2,
+			Detectors: policy.Detectors{Stagnation: new(false)}}
+		missing := []modelCall{
+			{tool: "weather", name: "weather", signature: "1"}, {tool: "weather", name: "weather", signature: "2"},
+		}
+		assert.Equal(t, []string{
+			"2: warn generic_repeat 1/1", "3: block generic_repeat 2/2",
+			"5: warn generic_repeat 1/1", "6: block unknown_tool_repeat 4/4",
+		}, timeline(newPolicy(t, c), 6, func(n int) (modelCall, modelOutcome) { return missing[(n-1)/3], unknown }))
+	})
+
 	t.Run("observe says the same and refuses nothing", func(t *testing.T) {
 		c := policy.Default()
 		c.Mode = policy.Observe
@@ -258,7 +270,7 @@ func TestCompactionOfAStoppedRun(t *testing.T) {
 func TestOutcomesAfterTheStop(t *testing.T) {
 	p := newPlayer(newPolicy(t, policy.Config{
 		Enabled: new(true), WarningThreshold: 1, CriticalThreshold: 2, GlobalCircuitBreakerThreshold: 3,
-		PostCompactionGuard: policy.PostCompactionGuard{WindowSize: 4},
+		PostCompactionGuard: policy.PostCompactionGuard{WindowSize: 3},
 	}))
 	p.play(op{kind: opCompact})
 	p.play(op{kind: opBegin, call: read1})
@@ -267,7 +279,7 @@ func TestOutcomesAfterTheStop(t *testing.T) {
 	}
 	require.Equal(t, []string{"1: block generic_repeat 2/2", "2: abort global_circuit_breaker 3/3"},
 		hear(p, do(read1, same), do(read1, same)))
-	assert.Empty(t, hear(p, op{kind: opEnd, outcome: same}))
+	assert.Empty(t, hear(p, op{kind: opEnd, outcome: same}), "the third outcome in the window")
 	stop, _ := p.state.Stopped()
 	assert.Equal(t, policy.GlobalCircuitBreaker, stop.Detector)
 }

@@ -26,7 +26,8 @@ var (
 )
 
 // Wrap returns a copy of an executor in which all tool calls are guarded, also those of tools that do not exist. The
-// executor itself stays as it is. Each call of the chain is a run of its own, see [Executor.Call].
+// executor itself stays as it is. Each call of the chain is a run of its own, see [Executor.Call]. What [Executor.Notices]
+// says is logged by the guard, if it has a logger.
 //
 // Decorators of the agent, such as one that shortens its steps, belong under the guard: put them there first.
 func Wrap(guard *middleware.Guard, executor *agents.Executor, options ...Option) *Executor {
@@ -34,6 +35,9 @@ func Wrap(guard *middleware.Guard, executor *agents.Executor, options ...Option)
 	e.Agent = Agent(guard, executor.Agent)
 	for _, o := range options {
 		o.apply(e)
+	}
+	for _, n := range e.Notices() {
+		guard.LogNotice(n)
 	}
 	return e
 }

@@ -7,16 +7,12 @@ import (
 )
 
 // Notices returns what the author of the agent will want to know: that MaxIterations ends every run before the guard's
-// warnings or refusals could be read. It goes by the default thresholds and by one call a turn.
+// warnings or refusals could be read. It goes by the guard's thresholds for tools without rules and by one call a turn.
 func (e *Executor) Notices() []policy.Notice {
-	const (
-		warning  = policy.DefaultWarningThreshold
-		critical = policy.DefaultCriticalThreshold
-		breaker  = policy.DefaultGlobalCircuitBreakerThreshold
-	)
+	t, judging := e.guard.Thresholds()
 	// After n equal calls comes the one that is warned of or refused, and then the turn in which the model reads that.
-	readsWarning, readsRefusal := warning+2, critical+2
-	if e.MaxIterations >= readsRefusal {
+	readsWarning, readsRefusal := t.Warning+2, t.Critical+2
+	if !judging || e.MaxIterations >= readsRefusal {
 		return nil
 	}
 	never := "refusals"
@@ -27,6 +23,6 @@ func (e *Executor) Notices() []policy.Notice {
 		Path: "MaxIterations",
 		Message: fmt.Sprintf("is %d, so that %s never reach the model: it reads warnings from turn %d on and refusals from "+
 			"turn %d; set it above %d, as with agents.WithMaxIterations(%d), for the guard to see a loop to its end",
-			e.MaxIterations, never, readsWarning, readsRefusal, breaker, breaker+10),
+			e.MaxIterations, never, readsWarning, readsRefusal, t.Breaker, t.Breaker+10),
 	}}
 }
