@@ -84,7 +84,10 @@ func (a *agent) judgeUnknown(ctx context.Context, action schema.AgentAction) (re
 }
 
 // sameTool reports whether two names are one to an executor.
-func sameTool(a, b string) bool { return strings.ToUpper(a) == strings.ToUpper(b) }
+func sameTool(a, b string) bool {
+	//lint:ignore SA6005 it is what executors do, and strings.EqualFold differs for some letters
+	return strings.ToUpper(a) == strings.ToUpper(b)
+}
 
 // toolInput is what an executor gives the tool of an action.
 func toolInput(action schema.AgentAction) string {
