@@ -6,12 +6,12 @@ MODULES     := . examples
 FUZZTIME    ?= 5s
 BENCHTIME   ?= 1s
 
-.PHONY: run test bench check vet format tidy lint race fuzz
+.PHONY: run test bench check vet format tidy lint race allocs fuzz
 
 run: ## the quickstart: a guarded agent in three kinds of trouble
 	cd examples && go run ./quickstart
 
-test: check race fuzz ## everything that CI checks
+test: check race allocs fuzz ## everything that CI checks
 
 check: vet format tidy lint
 
@@ -29,6 +29,9 @@ lint:
 
 race: ## all tests, the examples among them
 	@for m in $(MODULES); do echo "test $$m"; (cd $$m && go test -race ./...) || exit 1; done
+
+allocs: ## what the race detector cannot measure
+	go test ./middleware -run 'Allocations|CostsNothing'
 
 fuzz: ## a few seconds of each fuzz target
 	@for p in $$(go list ./...); do \

@@ -25,8 +25,7 @@ type Call struct {
 // Identity is what a call is known by: its name, its signature, and how its outcome will be compared. It is taken once,
 // so that what happens to arguments later does not matter.
 type Identity struct {
-	// Tool is the folded name of the tool, and Name the one that the model wrote; a name longer than 128 bytes is
-	// replaced by its digest.
+	// Tool is the folded name of the tool, and Name the one that the model wrote, see [BoundTool].
 	Tool, Name string
 	// Action is the string argument "action" of a call, if it has one.
 	Action string
@@ -63,8 +62,8 @@ func (c *Canonicalizer) Identify(call Call) Identity {
 	}
 
 	id := Identity{
-		Tool:   boundTool(folded),
-		Name:   boundTool(call.Tool),
+		Tool:   folded,
+		Name:   BoundTool(call.Tool),
 		call:   call,
 		ignore: rule.IgnoreResult,
 		change: c.results[folded],

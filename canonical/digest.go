@@ -9,5 +9,8 @@ type Digest [16]byte
 // String returns the digest as "sha256:" and 32 hexadecimal digits.
 func (d Digest) String() string { return "sha256:" + hex.EncodeToString(d[:]) }
 
+// MarshalText makes a digest in JSON what String returns.
+func (d Digest) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
 // IsZero reports whether d is the zero value, which is no digest of anything.
 func (d Digest) IsZero() bool { return d == Digest{} }

@@ -12,8 +12,9 @@ const maxToolName = 128
 // FoldTool returns the form in which names of tools are compared: trimmed and lower-cased.
 func FoldTool(name string) string { return strings.ToLower(strings.TrimSpace(name)) }
 
-// boundTool returns a name that is short enough to be kept. Names are the model's words and may be megabytes.
-func boundTool(name string) string {
+// BoundTool returns a name as it is kept: one longer than 128 bytes is replaced by its digest. Names are the model's words
+// and may be megabytes.
+func BoundTool(name string) string {
 	if len(name) <= maxToolName {
 		return name
 	}

@@ -1,6 +1,9 @@
 package canonical
 
-import "strings"
+import (
+	"encoding/json"
+	"strings"
+)
 
 // Result is what a tool returned. If only Text or only Details is set, it is what the tool returned as a whole and may
 // itself be a tool result in the shape of the Model Context Protocol (an object with a content list); with more than one
@@ -30,6 +33,9 @@ type shape struct {
 
 // shape takes a result apart.
 func (t *tape) shape(r Result) shape {
+	if isAbsent(r.Details) {
+		r.Details = nil
+	}
 	switch {
 	case r.Details == nil && len(r.Parts) == 0:
 		s := t.shapeOfText(r.Text)
@@ -51,6 +57,19 @@ func (t *tape) shape(r Result) shape {
 	}
 	s.setText(strings.TrimSpace(r.Text))
 	return s
+}
+
+// isAbsent reports whether details are not set, which in Go may be a nil of some type.
+func isAbsent(details any) bool {
+	switch d := details.(type) {
+	case nil:
+		return true
+	case map[string]any:
+		return d == nil
+	case json.RawMessage:
+		return len(d) == 0
+	}
+	return false
 }
 
 // shapeOfText takes the result of a tool apart that returned one text.

@@ -18,7 +18,8 @@ const (
 	AttrDetector = "loopguard.detector"
 	// AttrAction is "warn", "block" or "abort". It is on the event, and on the span for its severest detection.
 	AttrAction = "loopguard.action"
-	// AttrEnforced says whether the action took effect; it is false in observe mode.
+	// AttrEnforced says whether the action took effect. It is on the event, and in observe mode, where it is false, on the
+	// span too.
 	AttrEnforced = "loopguard.enforced"
 	// AttrCount is what the detector counted, in calls.
 	AttrCount = "loopguard.count"

@@ -14,7 +14,7 @@ import (
 // costs is to be compared with one pass of SHA-256 over it, which stands beside it.
 
 func BenchmarkShortCall(b *testing.B) {
-	result := text("ten bytes.")
+	result := middleware.Text("ten bytes.")
 	benchmarkCalls(b, fewCalls(), func(int) middleware.Result { return result })
 }
 
@@ -109,8 +109,8 @@ func execResult(code, n int, output string) middleware.Result {
 func commandOutput(task string, size int) string {
 	var b strings.Builder
 	for n := 0; b.Len() < size; n++ {
-		fmt.Fprintf(&b, "2026-03-14T15:%02d:%02d.%03dZ %s[%d] step %d of services/%02d took %dms: dial tcp 10.0.%d.%d:5432 refused, "+
-			"attempt %d, object 0x%08x, request 3f2a9c1e-77b0-4d11-9e55-%012x\n",
+		fmt.Fprintf(&b, "2026-03-14T15:%02d:%02d.%03dZ %s[%d] step %d of services/%02d took %dms: "+
+			"dial tcp 10.0.%d.%d:5432 refused, attempt %d, object 0x%08x, request 3f2a9c1e-77b0-4d11-9e55-%012x\n",
 			n/60%60, n%60, n%1000, task, 4000+n%97, n, n%40, 3+n%900, n%8, n%250, n%5, 0xc000_0000+64*n, n)
 	}
 	return b.String()[:size]

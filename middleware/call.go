@@ -32,4 +32,9 @@ type Result struct {
 
 	// Refusal is set if the call was blocked: the tool was not run, and the result is what the model is to read instead.
 	Refusal *LoopError
+
+	note string // what the guard appended to Text
 }
+
+// Text is the result of a tool that returned a text; text that is JSON is taken as such.
+func Text(s string) Result { return Result{Result: canonical.Result{Text: s}} }

@@ -30,13 +30,15 @@ type Detection struct {
 type reporter struct {
 	callbacks []func(context.Context, Detection)
 	logger    *slog.Logger
-	marking   sync.Mutex // of spans, see markSpan
 }
+
+// marking is locked while a span is marked, by whatever guard, see markSpan.
+var marking sync.Mutex
 
 func (r *reporter) detection(ctx context.Context, d Detection) {
 	if span := trace.SpanFromContext(ctx); span.IsRecording() {
 		span.AddEvent(EventDetection, trace.WithAttributes(d.attributes()...))
-		r.markSpan(span, d)
+		markSpan(span, d)
 	}
 	if r.logger != nil && r.logger.Enabled(ctx, slog.LevelWarn) {
 		r.logger.LogAttrs(ctx, slog.LevelWarn, "loopguard: detection", d.logAttributes()...)
@@ -48,21 +50,26 @@ func (r *reporter) detection(ctx context.Context, d Detection) {
 
 // markSpan sets the attributes of the span to its severest detection. Other than events, of which an SDK keeps a limited
 // number, they last, and they are what people search for. A span can have many detections: what it says already is asked
-// of the span itself, which SDKs allow.
-func (r *reporter) markSpan(span trace.Span, d Detection) {
-	r.marking.Lock()
-	defer r.marking.Unlock()
+// of the span itself, which that of the OpenTelemetry SDK allows; on any other the last detection stands.
+func markSpan(span trace.Span, d Detection) {
+	marking.Lock()
+	defer marking.Unlock()
+	saysObserved := false
 	if s, ok := span.(interface{ Attributes() []attribute.KeyValue }); ok {
 		for _, a := range s.Attributes() {
 			if a.Key == AttrAction && severity(a.Value.AsString()) >= d.Action {
 				return
 			}
+			saysObserved = saysObserved || a.Key == AttrEnforced
 		}
 	}
 	span.SetAttributes(
 		attribute.String(AttrDetector, d.Detector),
 		attribute.String(AttrAction, d.Action.String()),
 	)
+	if !d.Enforced || saysObserved {
+		span.SetAttributes(attribute.Bool(AttrEnforced, d.Enforced))
+	}
 }
 
 // severity is the action that a word stands for.

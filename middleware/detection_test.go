@@ -58,10 +58,10 @@ func TestEventOfADetection(t *testing.T) {
 		threshold int
 		reason    string
 	}{
-		"warn":  {10, policy.Warn, policy.GenericRepeat, 10, "This very call was already made 10 times."},
-		"block": {20, policy.Block, policy.GenericRepeat, 20, "This very call was already made 20 times, and nothing new came of it."},
-		"abort": {30, policy.Abort, policy.GlobalCircuitBreaker, 30,
-			"30 calls in a row brought nothing new, and warnings and refusals did not change that."},
+		"warn": {10, policy.Warn, policy.GenericRepeat, 10, "This very call was already made 10 times."},
+		"block": {20, policy.Block, policy.GenericRepeat, 20,
+			"This very call was already made 20 times, and nothing new came of it."},
+		"abort": {30, policy.Abort, policy.GlobalCircuitBreaker, 30, "30 calls brought nothing new."},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -112,6 +112,11 @@ func TestEventOfObserveModeSaysThatNothingWasEnforced(t *testing.T) {
 		want = append(want, "block generic_repeat")
 	}
 	want = append(want, "abort global_circuit_breaker", "abort global_circuit_breaker")
+	assert.ElementsMatch(t, []attribute.KeyValue{
+		attribute.String("loopguard.detector", policy.CompactionLoopPersisted),
+		attribute.String("loopguard.action", "abort"),
+		attribute.Bool("loopguard.enforced", false),
+	}, span.Attributes(), "who searches for aborts must see that this one was none")
 	require.Len(t, span.Events(), len(want))
 	for i, event := range span.Events() {
 		attributes := attribute.NewSet(event.Attributes...)
@@ -302,7 +307,8 @@ func TestCallbacksHearEveryDetection(t *testing.T) {
 	var heard []string
 	hear := func(name string) middleware.Option {
 		return middleware.WithOnDetection(func(ctx context.Context, d middleware.Detection) {
-			heard = append(heard, fmt.Sprint(name, " ", ctx.Value(key{}), " ", d.CallID, " ", d.Tool, " ", d.Run, " ", inWords(d.Verdict)))
+			heard = append(heard, fmt.Sprint(name, " ", ctx.Value(key{}), " ", d.CallID,
+				" ", d.Tool, " ", d.Run, " ", inWords(d.Verdict)))
 			assert.Equal(t, digestOf(t, same), d.Call.String())
 		})
 	}

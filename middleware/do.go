@@ -18,6 +18,9 @@ var errPanicked = errors.New("the tool panicked")
 //
 // A panic of the tool is remembered as a failure and goes on. An error that is [context.Canceled] means that the caller
 // gave the call up: the history forgets it.
+//
+// A tool that runs a sub-agent may return the [*LoopError] of that one's run, which matches [ErrLoop] too: Run says which
+// run was stopped.
 func (g *Guard) Do(ctx context.Context, call Call, next Handler) (Result, error) {
 	ticket, err := g.Begin(ctx, call)
 	if err != nil {
@@ -26,14 +29,10 @@ func (g *Guard) Do(ctx context.Context, call Call, next Handler) (Result, error)
 	if text, refused := ticket.Refusal(); refused {
 		return Result{Result: canonical.Result{Text: text, IsError: true}, Refusal: ticket.refusal}, nil
 	}
-	returned := false
-	defer func() {
-		if !returned { // the tool panicked or ended the goroutine; without recover the trace stays whole
-			_ = ticket.End(ctx, Result{}, errPanicked)
-		}
-	}()
+	// If the tool panics or ends the goroutine; else the ticket is ended by then. Without recover the trace stays whole.
+	defer func() { _ = ticket.End(ctx, Result{}, errPanicked) }()
+
 	result, err := next(ctx, call)
-	returned = true
 	if stop := ticket.End(ctx, result, err); stop != nil {
 		return Result{}, stop
 	}
@@ -42,6 +41,7 @@ func (g *Guard) Do(ctx context.Context, call Call, next Handler) (Result, error)
 			return result, &notedError{err, note}
 		}
 		result.Text += note
+		result.note = note
 	}
 	return result, err
 }

@@ -1,11 +1,13 @@
 package middleware_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"runtime"
 	"strings"
 	"testing"
@@ -133,7 +135,7 @@ func TestWarningIsReadAfterTheResult(t *testing.T) {
 			assert.True(t, found, "the result comes first")
 			assert.Equal(t, "[loopguard] Warning: This very call was already made 10 times. Do not repeat it as it is. Use "+
 				"what it brought, take another way or another tool; if you cannot go on, say what is "+
-				"missing. If this goes on, calls will be refused.", strings.TrimLeft(note, "\n"))
+				"missing. If nothing new comes of it, calls will be refused.", strings.TrimLeft(note, "\n"))
 			if said != "" {
 				assert.Regexp(t, `^\n\n\[`, note, "a paragraph of its own")
 			}
@@ -157,7 +159,8 @@ func TestWarningLeavesTheOtherPartsOfTheResultAlone(t *testing.T) {
 	require.NoError(t, err)
 	assert.Contains(t, result.Text, "10 times")
 	result.Text = ""
-	assert.Equal(t, tool, result)
+	assert.Equal(t, tool.Result, result.Result)
+	assert.Nil(t, result.Refusal)
 }
 
 func TestWarningIsReadAfterTheErrorWhichStillUnwraps(t *testing.T) {
@@ -276,7 +279,7 @@ func TestObserveModeOnlyReports(t *testing.T) {
 			result, err := enter(guard, inRun(), same, returns("the same"))
 
 			require.NoError(t, err, through)
-			require.Equal(t, text("the same"), result, "%s: nothing is added to what the model reads", through)
+			require.Equal(t, middleware.Text("the same"), result, "%s: nothing is added to what the model reads", through)
 			said := observed.take()
 			switch {
 			case i < len(want) && want[i] == "allow":
@@ -296,8 +299,10 @@ func TestSwitchedOffGuardJudgesNothingAndNeedsNoRun(t *testing.T) {
 	for range 40 {
 		result, err := guard.Do(context.Background(), same, returns("the same"))
 		require.NoError(t, err)
-		require.Equal(t, text("the same"), result)
+		require.Equal(t, middleware.Text("the same"), result)
 	}
+	require.NoError(t, guard.Compacted(inRun()))
+	require.NoError(t, guard.Compacted(context.Background()))
 	assert.Zero(t, store.Runs())
 }
 
@@ -313,7 +318,7 @@ func TestExemptToolRunsAlsoInAStoppedRun(t *testing.T) {
 		for range 40 {
 			result, err := guard.Do(ctx, middleware.Call{Tool: " Report_Failure "}, returns("noted"))
 			require.NoError(t, err)
-			require.Equal(t, text("noted"), result)
+			require.Equal(t, middleware.Text("noted"), result)
 		}
 	}
 	assert.Equal(t, before, history(t, store, "r"))
@@ -335,6 +340,17 @@ func TestCancelledCallLeavesNoTrace(t *testing.T) {
 			assert.Empty(t, history(t, store, "r"))
 		})
 	}
+}
+
+// TestCancelledCallIsGivenNoNote: its error is that of its caller, as it was.
+func TestCancelledCallIsGivenNoNote(t *testing.T) {
+	guard, ctx := newGuard(t), inRun()
+	repeat(t, guard, ctx, 10)
+	_, err := guard.Do(ctx, same, fails(context.Canceled))
+	assert.Equal(t, context.Canceled, err, "not even wrapped")
+	result, err := guard.Do(ctx, same, returns("the same"))
+	require.NoError(t, err)
+	assert.Contains(t, result.Text, "[loopguard] Warning: ", "the warning is still due")
 }
 
 func TestTimeoutIsAFailureLikeAnyOther(t *testing.T) {
@@ -379,6 +395,31 @@ func TestCancelledCallIsTakenBackAlsoWhenTheCallersContextEnded(t *testing.T) {
 
 	require.ErrorIs(t, err, context.Canceled)
 	assert.Empty(t, history(t, store.Store, "r"))
+}
+
+// TestCallerThatIsGoneIsNoFailureOfTheStore, so that nobody on call is woken when a user closes a window.
+func TestCallerThatIsGoneIsNoFailureOfTheStore(t *testing.T) {
+	for name, options := range map[string][]middleware.Option{
+		"open": nil, "closed": {middleware.WithFailClosed()},
+	} {
+		t.Run("fail "+name, func(t *testing.T) {
+			var log bytes.Buffer
+			store := &contextual{Store: middleware.NewMemoryStore()}
+			guard := newGuard(t, append(options, middleware.WithStore(store),
+				middleware.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))...)
+			span := newTraced().during(inRun(), func(ctx context.Context) {
+				ctx, cancel := context.WithCancel(ctx)
+				cancel()
+
+				_, err := guard.Do(ctx, same, mustNotRun(t))
+				assert.Equal(t, context.Canceled, err)
+				assert.ErrorIs(t, guard.Compacted(ctx), context.Canceled)
+			})
+			assert.Empty(t, log.String())
+			assert.Empty(t, span.Events())
+			assert.Empty(t, history(t, store.Store, "r"))
+		})
+	}
 }
 
 // contextual is a store that does what its context says, like one on a network.

@@ -41,13 +41,13 @@ type LoopError struct {
 	Calls []policy.Record
 }
 
-// Error says what was refused, by which detector, at which count, and why.
+// Error says what was refused, by which detector, at which count, why, and what to do.
 func (e *LoopError) Error() string {
-	what, hint := "call refused", ""
+	what, hint := "call refused", e.Advice()
 	if e.Action == policy.Abort {
-		what, hint = "run stopped", " It stays stopped until it is forgotten (Guard.Forget)."
+		what, hint = "run stopped", "It stays stopped until it is forgotten (Guard.Forget)."
 	}
-	return fmt.Sprintf("loopguard: %s by %s at %d (threshold %d), tool %q, run %q: %s%s",
+	return fmt.Sprintf("loopguard: %s by %s at %d (threshold %d), tool %q, run %q: %s %s",
 		what, e.Detector, e.Count, e.Threshold, e.Tool, e.Run, e.Reason, hint)
 }
 
@@ -67,6 +67,7 @@ func (e *LoopError) LogValue() slog.Value {
 		slog.Int("threshold", e.Threshold),
 		slog.String("tool", e.Tool),
 		slog.String("run", e.Run),
+		slog.String("paired_tool", e.PairedTool),
 		slog.String("reason", e.Reason),
 		slog.Any("calls", calls),
 	)

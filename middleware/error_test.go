@@ -31,8 +31,7 @@ func TestAbortTellsThePersonOnCall(t *testing.T) {
 	assert.Equal(t, "read", stop.Tool)
 	assert.Equal(t, "r", stop.Run)
 	assert.Equal(t, `loopguard: run stopped by global_circuit_breaker at 30 (threshold 30), tool "read", run "r": `+
-		`30 calls in a row brought nothing new, and warnings and refusals did not change that. `+
-		`It stays stopped until it is forgotten (Guard.Forget).`, stop.Error())
+		`30 calls brought nothing new. It stays stopped until it is forgotten (Guard.Forget).`, stop.Error())
 
 	records := history(t, store, "r")
 	require.Len(t, stop.Calls, 5)
@@ -121,7 +120,9 @@ func TestErrorTextOfABlockIsNotThatOfAnAbort(t *testing.T) {
 	_, err := guard.Do(ctx, same, mustNotRun(t))
 	require.Error(t, err)
 	assert.Equal(t, `loopguard: call refused by generic_repeat at 20 (threshold 20), tool "read", run "r": `+
-		`This very call was already made 20 times, and nothing new came of it.`, strings.TrimSpace(err.Error()))
+		`This very call was already made 20 times, and nothing new came of it. Do not repeat it as it is. Use what it `+
+		`brought, take another way or another tool; if you cannot go on, say what is missing.`, err.Error(),
+		"hosts that show it to the model need the advice")
 }
 
 func TestHostileNamesStayReadableInErrors(t *testing.T) {
@@ -156,9 +157,46 @@ func TestErrorIsAGroupInAStructuredLog(t *testing.T) {
 	assert.EqualValues(t, 30, line.Err["threshold"])
 	assert.Equal(t, "read", line.Err["tool"])
 	assert.Equal(t, "r", line.Err["run"])
+	assert.Empty(t, line.Err["paired_tool"])
 	assert.Equal(t, stop.Reason, line.Err["reason"])
 	calls, ok := line.Err["calls"].([]any)
 	require.True(t, ok)
 	require.Len(t, calls, 5)
 	assert.Equal(t, fmt.Sprintf("%q %s refused generic_repeat", "read", stop.Calls[0].Signature), calls[0])
+}
+
+func TestPairedToolIsInTheStructuredLog(t *testing.T) {
+	guard, ctx := newGuard(t), inRun()
+	call := func(i int) middleware.Call { return numbered([]string{"Read", "Write"}[i%2], 0) }
+	for i := range 19 {
+		_, err := guard.Do(ctx, call(i), returns("the same"))
+		require.NoError(t, err)
+	}
+	result, err := guard.Do(ctx, call(19), mustNotRun(t))
+	require.NoError(t, err)
+	require.NotNil(t, result.Refusal)
+	assert.Contains(t, result.Refusal.LogValue().Group(), slog.String("paired_tool", "Read"))
+}
+
+// TestErrorInJSONIsReadable: digests and states are words, not lists of numbers.
+func TestErrorInJSONIsReadable(t *testing.T) {
+	guard, ctx := newGuard(t), inRun()
+	repeat(t, guard, ctx, 20)
+	stop := runInto(t, guard, ctx)
+
+	out, err := json.Marshal(stop)
+
+	require.NoError(t, err)
+	var got struct {
+		Action, Tool, Run string
+		Calls             []struct{ Tool, Signature, Status, Outcome, Detector string }
+	}
+	require.NoError(t, json.Unmarshal(out, &got))
+	assert.Equal(t, "abort", got.Action)
+	assert.Equal(t, "read", got.Tool)
+	assert.Equal(t, "r", got.Run)
+	require.Len(t, got.Calls, 5)
+	assert.Equal(t, stop.Calls[0].Signature.String(), got.Calls[0].Signature)
+	assert.Equal(t, "refused", got.Calls[0].Status)
+	assert.Equal(t, policy.GenericRepeat, got.Calls[0].Detector)
 }

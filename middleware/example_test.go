@@ -26,7 +26,7 @@ func Example() {
 	defer guard.Forget(ctx)
 
 	readFile := func(ctx context.Context, call middleware.Call) (middleware.Result, error) {
-		return middleware.Result{Result: canonical.Result{Text: "TODO: write this file"}}, nil
+		return middleware.Text("TODO: write this file"), nil
 	}
 	for n := 1; ; n++ {
 		call := middleware.Call{Tool: "read_file", Args: `{"path": "main.go"}`} // what the model asks for
@@ -46,7 +46,7 @@ func Example() {
 	// Output:
 	// call 1: TODO: write this file
 	// call 11: TODO: write this file
-	//   [loopguard] Warning: This very call was already made 10 times. Do not repeat it as it is. Use what it brought, take another way or another tool; if you cannot go on, say what is missing. If this goes on, calls will be refused.
+	//   [loopguard] Warning: This very call was already made 10 times. Do not repeat it as it is. Use what it brought, take another way or another tool; if you cannot go on, say what is missing. If nothing new comes of it, calls will be refused.
 	// call 21: [loopguard] Call refused: the tool was not run. This very call was already made 20 times, and nothing new came of it. Do not repeat it as it is. Use what it brought, take another way or another tool; if you cannot go on, say what is missing.
 	// call 31: the run is stopped
 }
@@ -58,7 +58,7 @@ func ExampleGuard_Do() {
 	ctx := middleware.WithRun(context.Background(), "ticket 4711")
 
 	search := func(ctx context.Context, call middleware.Call) (middleware.Result, error) {
-		return middleware.Result{Result: canonical.Result{Text: "no matches"}}, nil
+		return middleware.Text("no matches"), nil
 	}
 	for n := 1; n <= 20; n++ {
 		result, err := guard.Do(ctx, middleware.Call{Tool: "search", Args: `{"query": "unicorns"}`}, search)
@@ -98,8 +98,8 @@ func ExampleGuard_Begin() {
 		}
 
 		// The tool runs. What changes from run to run and says nothing, like pid and duration, is no news.
-		result := middleware.Result{Result: canonical.Result{Text: fmt.Sprintf(
-			`{"exitCode": 2, "pid": %d, "durationMs": %d, "stderr": "no rule to make target"}`, 4000+n, 17*n)}}
+		result := middleware.Text(fmt.Sprintf(
+			`{"exitCode": 2, "pid": %d, "durationMs": %d, "stderr": "no rule to make target"}`, 4000+n, 17*n))
 
 		if err := ticket.End(ctx, result, nil); err != nil {
 			fmt.Println(err) // the run is stopped
@@ -153,7 +153,7 @@ func ExampleGuard_Compacted() {
 	for n := 1; ; n++ {
 		call := middleware.Call{Tool: "read", Args: `{"path": "huge.log"}`}
 		_, err := guard.Do(ctx, call, func(context.Context, middleware.Call) (middleware.Result, error) {
-			return middleware.Result{Result: canonical.Result{Text: strings.Repeat("x", 1_000)}}, nil
+			return middleware.Text(strings.Repeat("x", 1_000)), nil
 		})
 		if err != nil {
 			fmt.Printf("call %d: %v\n", n, err)
@@ -180,7 +180,7 @@ func ExampleWithCanonicalizer() {
 	second := 0
 	inbox := func(context.Context, middleware.Call) (middleware.Result, error) {
 		second++
-		return middleware.Result{Result: canonical.Result{Text: fmt.Sprintf("[as of %ds] no new mail", second)}}, nil
+		return middleware.Text(fmt.Sprintf("[as of %ds] no new mail", second)), nil
 	}
 	for n := 1; n <= 11; n++ {
 		result, _ := guard.Do(ctx, middleware.Call{Tool: "inbox"}, inbox)
@@ -211,7 +211,7 @@ func ExampleWithKey() {
 	for n := 1; n <= 11; n++ {
 		call := middleware.Call{Tool: "browse", Args: fmt.Sprintf("https://example.com/news?session=%d#top", n)}
 		result, _ := guard.Do(ctx, call, func(context.Context, middleware.Call) (middleware.Result, error) {
-			return middleware.Result{Result: canonical.Result{Text: "404"}}, nil
+			return middleware.Text("404"), nil
 		})
 		if result.Refusal != nil {
 			fmt.Println(n, result.Refusal.Action, result.Refusal.Detector)

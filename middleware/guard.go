@@ -2,6 +2,7 @@ package middleware
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 
@@ -29,6 +30,9 @@ func New(c policy.Config, options ...Option) (*Guard, error) {
 	}
 	var o config
 	for _, option := range options {
+		if option == nil {
+			return nil, errors.New("loopguard: an option is nil")
+		}
 		if err := option.apply(&o); err != nil {
 			return nil, fmt.Errorf("loopguard: %w", err)
 		}
@@ -50,9 +54,7 @@ func New(c policy.Config, options ...Option) (*Guard, error) {
 		defaultRun:     o.defaultRun,
 		blocksAsErrors: o.blocksAsErrors,
 	}
-	g.histories = histories{
-		store: o.store, local: NewMemoryStore(), failClosed: o.failClosed, policy: rules, reporter: &g.reporter,
-	}
+	g.histories = newHistories(o.store, o.failClosed, rules, &g.reporter)
 	for _, n := range notices {
 		g.reporter.notice(n)
 	}
@@ -74,15 +76,14 @@ func (g *Guard) LogNotice(n policy.Notice) { g.reporter.notice(n) }
 // then stops the run if its first calls (three, if nothing else is configured) are one and the same with one and the same
 // result. The error is [ErrNoRun] or that of the store.
 func (g *Guard) Compacted(ctx context.Context) error {
+	if g.policy.Off() {
+		return nil
+	}
 	run, ok := g.run(ctx)
 	if !ok {
 		return ErrNoRun
 	}
-	id := rand.Uint64() | 1
-	return g.histories.update(ctx, "compacted", run, func(s *policy.State) error {
-		g.policy.Compacted(s, id)
-		return nil
-	})
+	return g.histories.compacted(ctx, run, rand.Uint64()|1)
 }
 
 // Forget removes the history of the run: it is over, or starts afresh. A stopped run can make calls again after it. Calls

@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/loopguard-go/loopguard/canonical"
 	"github.com/loopguard-go/loopguard/middleware"
 	"github.com/loopguard-go/loopguard/policy"
 )
@@ -46,13 +45,9 @@ func numbered(tool string, n int) middleware.Call {
 	return middleware.Call{Tool: tool, Args: fmt.Sprintf(`{"n":%d}`, n)}
 }
 
-func text(s string) middleware.Result {
-	return middleware.Result{Result: canonical.Result{Text: s}}
-}
-
 // returns is a tool that always returns the same text.
 func returns(said string) middleware.Handler {
-	return func(context.Context, middleware.Call) (middleware.Result, error) { return text(said), nil }
+	return func(context.Context, middleware.Call) (middleware.Result, error) { return middleware.Text(said), nil }
 }
 
 // fails is a tool that always fails.
@@ -194,7 +189,7 @@ func inTwoSteps(
 		return middleware.Result{}, err
 	}
 	if said, refused := ticket.Refusal(); refused {
-		refused := text(said)
+		refused := middleware.Text(said)
 		refused.IsError = true
 		return refused, nil
 	}

@@ -11,72 +11,132 @@ import (
 // errUnchanged is what a step returns that has nothing to change, so that the store need not write.
 var errUnchanged = errors.New("unchanged")
 
-// histories keeps the states of runs: in the store, and, while it fails, in a local one. A call ends where it began. When
-// the store is back, a run goes on with the history there.
+// histories keeps the states of runs: in the store, and, while it fails, in a local one. The local one goes on from what the
+// store still told, or else starts afresh. A call ends where it began. When the store is back, a run goes on there.
 //
-// Whatever a store does, a decided refusal stands: a step that decided one and could not be written refuses all the same.
+// Whatever a store does, a decided refusal stands: a step that decided one and could not be written refuses all the same,
+// and a run that was stopped stays stopped.
 type histories struct {
 	store      Store
+	remote     bool         // the store is no MemoryStore, so that it can fail
 	local      *MemoryStore // what takes over; empty as long as the store never failed
 	failClosed bool
 	policy     *policy.Policy
 	reporter   *reporter
 }
 
-// begin takes the first step of a ticket. The error is [ErrStore], if the guard fails closed.
+func newHistories(store Store, failClosed bool, p *policy.Policy, r *reporter) histories {
+	_, inMemory := store.(*MemoryStore)
+	return histories{
+		store: store, remote: !inMemory, local: NewMemoryStore(), failClosed: failClosed, policy: p, reporter: r,
+	}
+}
+
+// begin takes the first step of a ticket. The error is [ErrStore] if the guard fails closed, or that of a context whose
+// owner gave up.
 func (h *histories) begin(ctx context.Context, t *Ticket, id uint64) error {
-	step := func(s *policy.State) error { return t.begin(s, id) }
 	if h.local.Runs() > 0 && h.stoppedLocally(ctx, t) {
 		return nil
 	}
-	t.store = h.store
-	err := apply(ctx, h.store, t.run, step)
+	seen, err := h.try(ctx, h.store, t.run, func(s *policy.State) error {
+		t.begin(s, id)
+		return nil
+	})
 	if err == nil {
+		t.store = h.store
 		if h.local.Runs() > 0 {
-			_ = h.local.Forget(ctx, t.run)
+			h.local.drop(t.run, func(s *policy.State) bool { _, stopped := s.Stopped(); return !stopped })
 		}
 		return nil
 	}
-	h.reporter.storeFailure(ctx, "begin", t.run, err)
-	switch {
-	case t.verdict.Refused():
-		h.stopLocally(ctx, t.run, t.verdict)
-		return nil
-	case h.failClosed:
-		return fmt.Errorf("%w and the guard fails closed, so the call was not run: %w", ErrStore, err)
+	if !t.verdict.Refused() {
+		if errors.Is(ctx.Err(), context.Canceled) { // not the store failed: the caller gave up
+			return ctx.Err()
+		}
+		if h.failClosed {
+			h.reporter.storeFailure(ctx, "begin", t.run, err)
+			return fmt.Errorf("%w and the guard fails closed, so the call was not run: %w", ErrStore, err)
+		}
 	}
+	decided, last := t.verdict, t.last
 	t.store = h.local
-	return h.local.Update(ctx, t.run, step)
+	isNew := h.takeOver(ctx, t.run, seen, func(s *policy.State) {
+		t.begin(s, id)
+		if decided.Refused() && t.verdict.Action < decided.Action {
+			t.verdict, t.last = decided, last
+			s.CopyFrom(seen)
+		}
+	})
+	if isNew { // and not at every call of an outage
+		h.reporter.storeFailure(ctx, "begin", t.run, err)
+	}
+	return nil
+}
+
+// stoppedLocally refuses a call of a run that was stopped while the store failed. First it tries to tell the store: if that
+// is back, all goes on there.
+func (h *histories) stoppedLocally(ctx context.Context, t *Ticket) bool {
+	var local policy.State
+	_ = h.local.Update(ctx, t.run, func(s *policy.State) error {
+		local.CopyFrom(s)
+		return errUnchanged
+	})
+	v, stopped := local.Stopped()
+	if !stopped {
+		return false
+	}
+	_, err := h.try(ctx, h.store, t.run, func(s *policy.State) error {
+		if s.IsZero() {
+			s.CopyFrom(&local)
+		} else {
+			h.policy.Stop(s, v)
+		}
+		return nil
+	})
+	if err == nil {
+		_ = h.local.Forget(ctx, t.run)
+		return false
+	}
+	t.begin(&local, 0)
+	return t.verdict.Refused() // a guard that only observes refuses nothing
 }
 
 // end takes the last step of a ticket. It has to be taken even if the call ended because its time was over.
 func (h *histories) end(ctx context.Context, t *Ticket) {
 	ctx = context.WithoutCancel(ctx)
-	if err := apply(ctx, t.store, t.run, t.end); err != nil {
-		h.reporter.storeFailure(ctx, "end", t.run, err)
-		if t.closing.Refused() {
-			h.stopLocally(ctx, t.run, t.closing)
-		}
+	seen, err := h.try(ctx, t.store, t.run, t.end)
+	if err == nil {
+		return
+	}
+	h.reporter.storeFailure(ctx, "end", t.run, err)
+	if v := t.closing; v.Refused() {
+		h.takeOver(ctx, t.run, seen, func(s *policy.State) { h.policy.Stop(s, v) })
 	}
 }
 
 // cancel takes a ticket back.
 func (h *histories) cancel(ctx context.Context, t *Ticket) {
 	ctx = context.WithoutCancel(ctx)
-	if err := apply(ctx, t.store, t.run, t.cancel); err != nil {
+	if _, err := h.try(ctx, t.store, t.run, t.cancel); err != nil {
 		h.reporter.storeFailure(ctx, "cancel", t.run, err)
 	}
 }
 
-// update changes the state of a run, and also the local one if the store fails. The error is that of the store.
-func (h *histories) update(ctx context.Context, operation, run string, step func(*policy.State) error) error {
-	err := apply(ctx, h.store, run, step)
-	if err != nil {
-		h.reporter.storeFailure(ctx, operation, run, err)
-		_ = h.local.Update(ctx, run, step)
-		return fmt.Errorf("%w: %w", ErrStore, err)
+// compacted arms the guard after compaction. The error is that of the store.
+func (h *histories) compacted(ctx context.Context, run string, id uint64) error {
+	seen, err := h.try(ctx, h.store, run, func(s *policy.State) error {
+		h.policy.Compacted(s, id)
+		return nil
+	})
+	if err == nil {
+		return nil
 	}
-	return nil
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return ctx.Err()
+	}
+	h.reporter.storeFailure(ctx, "compacted", run, err)
+	h.takeOver(ctx, run, seen, func(s *policy.State) { h.policy.Compacted(s, id) })
+	return fmt.Errorf("%w: %w", ErrStore, err)
 }
 
 // forget removes a run wherever it is.
@@ -90,33 +150,47 @@ func (h *histories) forget(ctx context.Context, run string) error {
 	return nil
 }
 
-// stopLocally remembers that a run was stopped where the store could not be told.
-func (h *histories) stopLocally(ctx context.Context, run string, v policy.Verdict) {
-	if v.Action != policy.Abort {
-		return
+// try takes a step in a store; one that changed nothing is no failure. It returns what the state was after the step, in case
+// that cannot be kept, or nil if the step was never taken or the store cannot fail.
+func (h *histories) try(
+	ctx context.Context, store Store, run string, step func(*policy.State) error,
+) (seen *policy.State, err error) {
+	if h.remote {
+		seen, err = look(ctx, store, run, step)
+	} else {
+		err = store.Update(ctx, run, step)
 	}
-	_ = h.local.Update(ctx, run, func(s *policy.State) error {
-		h.policy.Stop(s, v)
-		return nil
-	})
-}
-
-// stoppedLocally refuses a call of a run that was stopped while the store failed.
-func (h *histories) stoppedLocally(ctx context.Context, t *Ticket) (stopped bool) {
-	_ = h.local.Update(ctx, t.run, func(s *policy.State) error {
-		if _, stopped = s.Stopped(); stopped {
-			return t.begin(s, 0)
-		}
-		return errUnchanged
-	})
-	return stopped
-}
-
-// apply takes a step in a store. A step that changed nothing is no failure.
-func apply(ctx context.Context, store Store, run string, step func(*policy.State) error) error {
-	err := store.Update(ctx, run, step)
 	if errors.Is(err, errUnchanged) {
-		return nil
+		err = nil
 	}
-	return err
+	return seen, err
+}
+
+// look takes a step in a store and keeps a copy of the state after it.
+func look(
+	ctx context.Context, store Store, run string, step func(*policy.State) error,
+) (seen *policy.State, err error) {
+	err = store.Update(ctx, run, func(s *policy.State) error {
+		err := step(s)
+		seen = new(policy.State)
+		seen.CopyFrom(s)
+		return err
+	})
+	return seen, err
+}
+
+// takeOver goes on in the local history of a run. It starts with what was seen in the store, in which the step was taken;
+// where it has started before, or nothing was seen, the step is taken in it. It reports whether it starts.
+func (h *histories) takeOver(
+	ctx context.Context, run string, seen *policy.State, step func(*policy.State),
+) (starts bool) {
+	_ = h.local.Update(ctx, run, func(s *policy.State) error {
+		if starts = s.IsZero(); starts && seen != nil {
+			s.CopyFrom(seen)
+		} else {
+			step(s)
+		}
+		return nil
+	})
+	return starts
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/loopguard-go/loopguard/canonical"
 	"github.com/loopguard-go/loopguard/policy"
 )
 
@@ -34,7 +33,7 @@ func TestLocalHistoriesAreGivenUpWhenTheStoreIsBack(t *testing.T) {
 	require.NoError(t, err)
 	do := func(run int) error {
 		_, err := guard.Do(WithRun(context.Background(), fmt.Sprint(run)), Call{Tool: "read"},
-			func(context.Context, Call) (Result, error) { return Result{Result: canonical.Result{Text: "x"}}, nil })
+			func(context.Context, Call) (Result, error) { return Text("x"), nil })
 		return err
 	}
 	for run := range 10 {
@@ -60,8 +59,18 @@ func TestLocalHistoriesAreGivenUpWhenTheStoreIsBack(t *testing.T) {
 			require.NoError(t, err)
 		}
 	}
-	assert.Equal(t, 1, guard.histories.local.Runs(), "all but the one that was stopped")
-	require.NoError(t, guard.Forget(WithRun(context.Background(), "3")))
+	assert.Zero(t, guard.histories.local.Runs(), "the store was told of the run that was stopped")
+	require.ErrorIs(t, do(3), ErrLoop)
+}
+
+func TestForgetReachesTheLocalHistories(t *testing.T) {
+	guard, err := New(policy.Default(), WithStore(&unsteady{MemoryStore: NewMemoryStore(), down: true}))
+	require.NoError(t, err)
+	ctx := WithRun(context.Background(), "r")
+	_, err = guard.Begin(ctx, Call{Tool: "read"})
+	require.NoError(t, err)
+	require.Equal(t, 1, guard.histories.local.Runs())
+	require.NoError(t, guard.Forget(ctx))
 	assert.Zero(t, guard.histories.local.Runs())
 }
 

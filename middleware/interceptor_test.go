@@ -89,14 +89,14 @@ func TestChainRunsTheFirstOutermost(t *testing.T) {
 	result, err := handle(context.Background(), same)
 
 	require.NoError(t, err)
-	assert.Equal(t, text("done"), result)
+	assert.Equal(t, middleware.Text("done"), result)
 	assert.Equal(t, []string{"before a", "before b", "before c", "after c", "after b", "after a"}, order)
 }
 
 func TestChainOfNothingDoesNothing(t *testing.T) {
 	result, err := middleware.Chain()(returns("done"))(context.Background(), same)
 	require.NoError(t, err)
-	assert.Equal(t, text("done"), result)
+	assert.Equal(t, middleware.Text("done"), result)
 }
 
 // TestInterceptorsAroundTheGuardSeeRefusals: those outside see the block as a result, those inside see no call.
@@ -127,7 +127,46 @@ func TestOneInterceptorServesManyRuns(t *testing.T) {
 		for range 10 {
 			result, err := handle(middleware.WithRun(context.Background(), fmt.Sprint(run)), same)
 			require.NoError(t, err)
-			require.Equal(t, text("the same"), result)
+			require.Equal(t, middleware.Text("the same"), result)
 		}
 	}
+}
+
+// TestWhatAnInnerGuardSaysIsNoNews: its counts, which differ from call to call, are not what the call brought. So a guard
+// around another one sees the loop of an agent that the inner one warns and refuses.
+func TestWhatAnInnerGuardSaysIsNoNews(t *testing.T) {
+	store := middleware.NewMemoryStore()
+	outer := newGuard(t, middleware.WithStore(store))
+	inner := newGuardOf(t, policy.Tight())
+	handle := middleware.Chain(outer.Interceptor(), inner.Interceptor())(fails(errors.New("the same")))
+	for range 20 {
+		_, _ = handle(inRun(), same)
+	}
+
+	records := history(t, store, "r")
+
+	require.Len(t, records, 20)
+	for i, r := range records {
+		first := records[i/5*5] // ten failures, five refusals, and then the run is stopped
+		if i < 10 {
+			first = records[0]
+		}
+		assert.Equal(t, first.Outcome, r.Outcome, "call %d", i+1)
+	}
+}
+
+// A guard inside another one appends notes. They are no news to the outer one.
+func TestNoteOfAnInnerGuardIsNoNews(t *testing.T) {
+	inner := newGuardOf(t, policy.Config{
+		Enabled: new(true), WarningThreshold: 2, CriticalThreshold: 60, GlobalCircuitBreakerThreshold: 70, HistorySize: 80,
+	})
+	outer, ctx := newGuard(t), inRun()
+	handle := inner.Interceptor()(returns("the same"))
+	for range 20 {
+		_, err := outer.Do(ctx, same, handle)
+		require.NoError(t, err)
+	}
+	result, err := outer.Do(ctx, same, mustNotRun(t))
+	require.NoError(t, err)
+	require.NotNil(t, result.Refusal, "twenty equal results are a streak, whatever notes they came with")
 }

@@ -91,7 +91,7 @@ func (m *MemoryStore) Update(_ context.Context, run string, fn func(*policy.Stat
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m.evictIdle(s, now)
-	e, ok := s.runs.Get(run)
+	e, ok := s.runs.Peek(run)
 	if !ok {
 		e = &entry{}
 	}
@@ -101,7 +101,9 @@ func (m *MemoryStore) Update(_ context.Context, run string, fn func(*policy.Stat
 	}
 	e.state, s.scratch = s.scratch, e.state
 	e.used = now
-	if !ok {
+	if ok {
+		s.runs.Get(run) // so that it is the last in line to go
+	} else {
 		m.runs.Add(1)
 		if s.runs.Add(run, e) {
 			m.runs.Add(-1)
@@ -134,6 +136,17 @@ func (m *MemoryStore) shard(run string) *shard {
 		return &m.shards[0]
 	}
 	return &m.shards[maphash.String(m.seed, run)%uint64(len(m.shards))]
+}
+
+// drop removes a run if a function wants it, which looks at its state.
+func (m *MemoryStore) drop(run string, wanted func(*policy.State) bool) {
+	s := m.shard(run)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e, ok := s.runs.Peek(run); ok && wanted(&e.state) {
+		s.runs.Remove(run)
+		m.runs.Add(-1)
+	}
 }
 
 // evictIdle removes the runs of a shard that had no calls for too long. The oldest are first in line.

@@ -189,7 +189,7 @@ func TestEvictedRunStartsAfresh(t *testing.T) {
 	runInto(t, guard, inRun())
 	ticket := begin(t, guard, middleware.WithRun(inRun(), "other"), same)
 	repeat(t, guard, inRun(), 20)
-	require.NoError(t, ticket.End(inRun(), text("of a run that is gone"), nil))
+	require.NoError(t, ticket.End(inRun(), middleware.Text("of a run that is gone"), nil))
 	assert.Equal(t, 1, store.Runs())
 	assert.EqualValues(t, 2, store.Evicted())
 }
@@ -215,6 +215,27 @@ func TestMemoryStoreForgetsIdleRuns(t *testing.T) {
 		time.Sleep(time.Minute)
 		update(t, store, "used", r.call)
 		assert.Len(t, history(t, store, "used"), 1, "a run does not keep itself alive by coming back too late")
+	})
+}
+
+// TestMemoryStoreForgetsIdleRunsThatWereOnlyLookedAt: a change that fails is no call, and hides no older run either.
+func TestMemoryStoreForgetsIdleRunsThatWereOnlyLookedAt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := middleware.NewMemoryStore(middleware.WithIdleTime(time.Hour), middleware.WithMaxRuns(100)) // one shard
+		r := newRecording(t, 30)
+		update(t, store, "a", r.call)
+		time.Sleep(10 * time.Minute)
+		update(t, store, "b", r.call)
+		time.Sleep(40 * time.Minute)
+		require.Len(t, history(t, store, "a"), 1)
+
+		time.Sleep(10 * time.Minute)
+		assert.Empty(t, history(t, store, "a"))
+		assert.Len(t, history(t, store, "b"), 1)
+		time.Sleep(10 * time.Minute)
+		assert.Empty(t, history(t, store, "b"))
+		assert.Zero(t, store.Runs())
+		assert.EqualValues(t, 2, store.Evicted())
 	})
 }
 
@@ -249,7 +270,7 @@ func TestIdleRunOfAGuard(t *testing.T) {
 		ticket := begin(t, guard, middleware.WithRun(inRun(), "slow"), same)
 		time.Sleep(2 * time.Hour)
 		repeat(t, guard, inRun(), 20)
-		require.NoError(t, ticket.End(inRun(), text("a tool that took two hours"), nil))
+		require.NoError(t, ticket.End(inRun(), middleware.Text("a tool that took two hours"), nil))
 	})
 }
 

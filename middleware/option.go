@@ -3,7 +3,9 @@ package middleware
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"strings"
 
 	"github.com/loopguard-go/loopguard/canonical"
 )
@@ -60,7 +62,8 @@ func WithBlocksAsErrors() Option {
 }
 
 // WithFailClosed makes a call fail with [ErrStore], without running, when the store fails. Default: the guard fails open.
-// The call runs, and a local history takes over for the run until the store is back.
+// The call runs, and a local history takes over for the run until the store is back. Failing open also means that a run that
+// was stopped goes on if its host lets it and the store, which knows of the stop, fails afterwards.
 func WithFailClosed() Option {
 	return option(func(c *config) error {
 		c.failClosed = true
@@ -69,26 +72,40 @@ func WithFailClosed() Option {
 }
 
 // WithKey lets a function say what makes the identity of a tool's calls, in place of their arguments: see
-// [canonical.WithKey].
+// [canonical.WithKey]. It must not panic.
 func WithKey(tool string, key func(canonical.Call) string) Option {
 	return option(func(c *config) error {
-		if key == nil {
-			return errors.New("WithKey: the function is nil")
+		if err := checkHook("WithKey", tool, key == nil); err != nil {
+			return err
 		}
 		c.canonical = append(c.canonical, canonical.WithKey(tool, key))
 		return nil
 	})
 }
 
-// WithCanonicalizer lets a function change the results of a tool before they are compared: see [canonical.WithResult].
+// WithCanonicalizer lets a function change the results of a tool before they are compared: see [canonical.WithResult]. It must
+// not panic.
 func WithCanonicalizer(tool string, change func(canonical.Call, canonical.Result) canonical.Result) Option {
 	return option(func(c *config) error {
-		if change == nil {
-			return errors.New("WithCanonicalizer: the function is nil")
+		if err := checkHook("WithCanonicalizer", tool, change == nil); err != nil {
+			return err
 		}
 		c.canonical = append(c.canonical, canonical.WithResult(tool, change))
 		return nil
 	})
+}
+
+// checkHook says what is wrong with a function for one tool.
+func checkHook(option, tool string, isNil bool) error {
+	switch {
+	case isNil:
+		return fmt.Errorf("%s: the function is nil", option)
+	case canonical.FoldTool(tool) == "":
+		return fmt.Errorf("%s: the name of the tool is empty", option)
+	case strings.ContainsAny(tool, "*?"):
+		return fmt.Errorf("%s: %q is a glob, must be the name of one tool", option, tool)
+	}
+	return nil
 }
 
 // WithOnDetection calls a function for every detection, in the goroutine of the call and after the history was changed.

@@ -28,6 +28,28 @@ func TestWrongOptionsAreNamed(t *testing.T) {
 		assert.Nil(t, guard, name)
 		assert.ErrorContains(t, err, "loopguard: "+name+": ")
 	}
+	guard, err := middleware.New(policy.Default(), nil)
+	assert.Nil(t, guard)
+	assert.EqualError(t, err, "loopguard: an option is nil")
+}
+
+// TestHooksAreForOneToolByItsName: on any other name they would never be called.
+func TestHooksAreForOneToolByItsName(t *testing.T) {
+	for tool, problem := range map[string]string{
+		"":      "the name of the tool is empty",
+		" \t":   "the name of the tool is empty",
+		"job_*": `"job_*" is a glob, must be the name of one tool`,
+		"job?":  `"job?" is a glob, must be the name of one tool`,
+	} {
+		for name, option := range map[string]middleware.Option{
+			"WithKey": middleware.WithKey(tool, func(canonical.Call) string { return "" }),
+			"WithCanonicalizer": middleware.WithCanonicalizer(tool,
+				func(_ canonical.Call, r canonical.Result) canonical.Result { return r }),
+		} {
+			_, err := middleware.New(policy.Default(), option)
+			assert.EqualError(t, err, "loopguard: "+name+": "+problem)
+		}
+	}
 }
 
 func TestWrongConfigurationsAreNamed(t *testing.T) {
@@ -105,7 +127,7 @@ func TestCanonicalizerChangesWhatIsComparedAndNotWhatTheModelReads(t *testing.T)
 		for _, tool := range []string{"Quote", "other"} {
 			result, err := guard.Do(inRun(), middleware.Call{Tool: tool, Args: "{}"}, returns(said))
 			require.NoError(t, err)
-			require.Equal(t, text(said), result)
+			require.Equal(t, middleware.Text(said), result)
 		}
 	}
 	_, err := guard.Do(inRun(), middleware.Call{Tool: "quote", Args: "{}"}, fails(assert.AnError))
@@ -141,6 +163,27 @@ func TestRulesOfTheConfigurationReachTheIdentity(t *testing.T) {
 	for i := range 2 {
 		assert.Equal(t, records[2*i].Signature, records[2*i+1].Signature)
 		assert.Equal(t, records[2*i].Outcome, records[2*i+1].Outcome)
+	}
+}
+
+// TestRulesAreFoundForLongNamesToo, which are kept as their digest only.
+func TestRulesAreFoundForLongNamesToo(t *testing.T) {
+	c := policy.Default()
+	c.Tools = map[string]policy.ToolRule{
+		"mcp__*": {WarningThreshold: 2, CriticalThreshold: 3}, "mcp__*_log": {Exempt: new(true)},
+	}
+	for _, tool := range []string{"mcp__short", "mcp__" + strings.Repeat("long", 40)} {
+		guard := newGuardOf(t, c)
+		for range 3 {
+			_, err := guard.Do(inRun(), middleware.Call{Tool: tool}, returns("the same"))
+			require.NoError(t, err)
+		}
+		result, err := guard.Do(inRun(), middleware.Call{Tool: tool}, mustNotRun(t))
+		require.NoError(t, err)
+		require.NotNil(t, result.Refusal, "a name of %d bytes", len(tool))
+		assert.Equal(t, 3, result.Refusal.Count)
+		_, err = guard.Do(context.Background(), middleware.Call{Tool: tool + "_log"}, returns("noted"))
+		assert.NoError(t, err, "an exempt tool needs no run")
 	}
 }
 

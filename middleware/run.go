@@ -19,6 +19,9 @@ func NewRun(ctx context.Context) context.Context { return WithRun(ctx, rand.Text
 
 // ChildRun returns a context for a sub-agent of the run in ctx: a run of its own with the id "parent/name". With an empty
 // name it takes a random one; give each use of a sub-agent its own. Where ctx names no run it is a run without parent.
+//
+// If the child is stopped, its error is a [*LoopError] whose Run is the child. To the parent that is the failure of a tool:
+// turn it into a result if the parent is to go on.
 func ChildRun(ctx context.Context, name string) context.Context {
 	if name == "" {
 		name = rand.Text()

@@ -89,12 +89,17 @@ func TestChildRunHasAHistoryOfItsOwn(t *testing.T) {
 // TestSubAgentThatIsAlwaysStopped is a loop of its parent: that each sub-agent has another run does not hide it.
 func TestSubAgentThatIsAlwaysStopped(t *testing.T) {
 	guard, parent := newGuard(t), inRun()
-	for range 20 {
-		_, err := guard.Do(parent, numbered("research", 1), func(ctx context.Context, _ middleware.Call) (middleware.Result, error) {
+	for i := range 20 {
+		research := func(ctx context.Context, _ middleware.Call) (middleware.Result, error) {
 			ctx = middleware.ChildRun(ctx, "")
 			defer func() { assert.NoError(t, guard.Forget(ctx)) }()
-			return middleware.Result{}, fmt.Errorf("research: %w", runInto(t, guard, ctx))
-		})
+			var stop error = runInto(t, guard, ctx)
+			if i%2 == 0 {
+				stop = fmt.Errorf("research %d: %w", i, stop)
+			}
+			return middleware.Result{}, stop
+		}
+		_, err := guard.Do(parent, numbered("research", 1), research)
 		stop, ok := errors.AsType[*middleware.LoopError](err)
 		require.True(t, ok)
 		require.NotEqual(t, "r", stop.Run, "the error tells which of the two was stopped")
@@ -132,11 +137,11 @@ func TestForgetWorksAlsoWhenTheCallerIsGone(t *testing.T) {
 	assert.Empty(t, history(t, store.Store, "r"))
 }
 
-// compactions are runs that go on after their context was compacted.
+// TestGuardAfterCompaction plays runs that go on after their context was compacted.
 func TestGuardAfterCompaction(t *testing.T) {
 	other := numbered("read", 1)
 	after := func(steps ...step) []step { return steps }
-	loop := step{same, returns("the same")}
+	loop, failing := step{same, returns("the same")}, step{same, fails(errors.New("the same"))}
 	tests := map[string]struct {
 		script []step
 		stops  int // the call that stops the run, 0 for none
@@ -144,12 +149,12 @@ func TestGuardAfterCompaction(t *testing.T) {
 		"the same three times":      {after(loop, loop, loop), 3},
 		"another call in between":   {after(loop, loop, step{other, returns("the same")}, loop, loop, loop), 0},
 		"another result in between": {after(loop, loop, step{same, returns("news")}, loop, loop, loop), 0},
-		"a failure in between":      {after(loop, step{same, fails(errors.New("the same"))}, loop, loop), 0},
+		"a failure in between":      {after(loop, failing, loop, loop), 0},
 		"cancelled calls in between": {
 			after(loop, step{same, fails(context.Canceled)}, step{other, fails(context.Canceled)}, loop, loop), 3 + 2,
 		},
 		"exempt calls in between": {after(loop, step{middleware.Call{Tool: "log"}, returns("ok")}, loop, loop), 4},
-		"the same failure":        {after(step{same, fails(errors.New("x"))}, step{same, fails(errors.New("x"))}, step{same, fails(errors.New("x"))}), 3},
+		"the same failure":        {after(failing, failing, failing), 3},
 	}
 	for _, detection := range []*bool{nil, new(true)} { // it works also when nothing at all is configured
 		for name, test := range tests {
@@ -224,7 +229,7 @@ func TestCallsFromBeforeACompactionPlayNoPart(t *testing.T) {
 	require.NoError(t, guard.Compacted(ctx))
 	repeat(t, guard, ctx, 2)
 	for _, ticket := range early {
-		require.NoError(t, ticket.End(ctx, text("news"), nil), "neither fills the window nor breaks it")
+		require.NoError(t, ticket.End(ctx, middleware.Text("news"), nil), "neither fills the window nor breaks it")
 	}
 	_, err := guard.Do(ctx, same, returns("the same"))
 	assert.ErrorIs(t, err, middleware.ErrLoop)

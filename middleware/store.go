@@ -12,7 +12,8 @@ type Store interface {
 	// Update lets fn change the state of a run, atomically: no other Update of the run sees or loses a part of it. A run
 	// that the store does not have is the zero state. If fn returns an error, Update keeps nothing of what fn did and
 	// returns an error that wraps it. Update may call fn several times, each time with a fresh state, and keeps the last;
-	// it must not keep the state for longer than the call.
+	// it must not keep the state for longer than the call, nor call fn after it has returned. The context may have no
+	// deadline, as the end of a call must be kept even if its time is over; a store that can hang bounds itself.
 	Update(ctx context.Context, run string, fn func(*policy.State) error) error
 
 	// Forget removes the state of a run. To forget a run that the store does not have is no error.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -219,8 +220,25 @@ func TestLoopIsSeenWhileTheStoreIsDown(t *testing.T) {
 	}
 }
 
-// TestStoreThatIsBackTakesOver: what happened meanwhile is not brought after, and the run goes on with the history that the
-// store has.
+// TestLoopInAStoreThatCanOnlyBeReadEscalates: Redis that is out of memory or a replica still tells what was, so the local
+// history goes on from there. Each answer has another count, and in the end the run is stopped.
+func TestLoopInAStoreThatCanOnlyBeReadEscalates(t *testing.T) {
+	var w witness
+	store := newWayward(well)
+	guard, ctx := newGuard(t, middleware.WithStore(store), w.option()), inRun()
+	repeat(t, guard, ctx, 15)
+	_ = w.take()
+	store.trouble.Store(forgetful)
+	script := make([]step, 20)
+	for i := range script {
+		script[i] = step{same, returns("the same")}
+	}
+	assert.Equal(t, []string{"6: block generic_repeat 20/20", "16: abort global_circuit_breaker 30/30"},
+		turns(play(guard, &w, ctx, (*middleware.Guard).Do, script)))
+}
+
+// TestStoreThatIsBackTakesOver: what happened meanwhile is not brought after, unless it stopped the run, and the run goes
+// on with the history that the store has.
 func TestStoreThatIsBackTakesOver(t *testing.T) {
 	store := newWayward(well)
 	guard, ctx := newGuard(t, middleware.WithStore(store)), inRun()
@@ -287,7 +305,7 @@ func TestFailClosedKeepsTheResultOfACallThatRan(t *testing.T) {
 	guard := newGuard(t, middleware.WithStore(store), middleware.WithFailClosed())
 	result, err := guard.Do(inRun(), same, store.becomes(down, returns("done")))
 	require.NoError(t, err)
-	assert.Equal(t, text("done"), result)
+	assert.Equal(t, middleware.Text("done"), result)
 }
 
 // TestDecidedBlockStands: a write that fails must not turn a refusal into an execution.
@@ -311,13 +329,13 @@ func TestDecidedBlockStands(t *testing.T) {
 				store.trouble.Store(well)
 				result, err := guard.Do(inRun(), numbered("read", 1), returns("another call"))
 				require.NoError(t, err)
-				assert.Equal(t, text("another call"), result, "a block stops no run")
+				assert.Equal(t, middleware.Text("another call"), result, "a block stops no run")
 			})
 		}
 	}
 }
 
-// TestDecidedAbortStands, and the run stays stopped although the store was never told.
+// TestDecidedAbortStands, and the run stays stopped although the store did not keep it.
 func TestDecidedAbortStands(t *testing.T) {
 	for name, options := range map[string][]middleware.Option{
 		"open": nil, "closed": {middleware.WithFailClosed()},
@@ -343,6 +361,9 @@ func TestDecidedAbortStands(t *testing.T) {
 					later, ok := errors.AsType[*middleware.LoopError](err)
 					require.True(t, ok, "%s: %v", trouble, err)
 					assert.Equal(t, stop.Verdict, later.Verdict, trouble)
+					if trouble == forgetful || trouble == down {
+						assert.Equal(t, stop.Calls, later.Calls, trouble)
+					}
 				}
 			}
 
@@ -352,7 +373,7 @@ func TestDecidedAbortStands(t *testing.T) {
 	}
 }
 
-// TestRunThatWasStoppedWhileTheStoreWasDownStaysStopped when the store is back, which knows nothing of it.
+// TestRunThatWasStoppedWhileTheStoreWasDownStaysStopped when the store is back, which is told of it then.
 func TestRunThatWasStoppedWhileTheStoreWasDownStaysStopped(t *testing.T) {
 	store := newWayward(down)
 	guard, ctx := newGuard(t, middleware.WithStore(store)), inRun()
@@ -371,6 +392,121 @@ func TestRunThatWasStoppedWhileTheStoreWasDownStaysStopped(t *testing.T) {
 	require.NoError(t, err, "other runs are not stopped")
 	require.NoError(t, guard.Forget(ctx))
 	repeat(t, guard, ctx, 20)
+}
+
+// TestStopOfAnOutageReachesOtherWorkers once the store could be told, and so does the end of it.
+func TestStopOfAnOutageReachesOtherWorkers(t *testing.T) {
+	for name, before := range map[string]int{"new run": 0, "run that the store knows": 5} {
+		t.Run(name, func(t *testing.T) {
+			store := newWayward(well)
+			a, b := newGuard(t, middleware.WithStore(store)), newGuard(t, middleware.WithStore(store))
+			repeat(t, b, inRun(), before)
+			store.trouble.Store(down)
+			stop := runInto(t, a, inRun())
+			store.trouble.Store(well)
+			for _, guard := range []*middleware.Guard{a, b} {
+				_, err := guard.Do(inRun(), same, mustNotRun(t))
+				later, ok := errors.AsType[*middleware.LoopError](err)
+				require.True(t, ok, "%v", err)
+				assert.Equal(t, stop.Verdict, later.Verdict)
+			}
+
+			require.NoError(t, b.Forget(inRun()))
+			repeat(t, a, inRun(), 20)
+		})
+	}
+}
+
+// TestStopOfAnOutageIsNotLostToASlowerCall that began in the store before and succeeds there after the stop.
+func TestStopOfAnOutageIsNotLostToASlowerCall(t *testing.T) {
+	store := &hanging{newWayward(down), make(chan struct{}), make(chan struct{})}
+	guard := newGuard(t, middleware.WithStore(store))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, err := guard.Begin(context.WithValue(inRun(), hangs{}, true), numbered("slow", 1))
+		assert.NoError(t, err)
+	}()
+	<-store.entered
+	runInto(t, guard, inRun())
+	close(store.leave)
+	<-done
+
+	store.trouble.Store(well)
+	_, err := guard.Do(inRun(), same, mustNotRun(t))
+	assert.ErrorIs(t, err, middleware.ErrLoop)
+}
+
+// hanging is a store in which one call takes long, the one whose context says so.
+type hanging struct {
+	*wayward
+	entered, leave chan struct{}
+}
+
+type hangs struct{}
+
+func (h *hanging) Update(ctx context.Context, run string, fn func(*policy.State) error) error {
+	if ctx.Value(hangs{}) == nil {
+		return h.wayward.Update(ctx, run, fn)
+	}
+	close(h.entered)
+	<-h.leave
+	return h.MemoryStore.Update(ctx, run, fn)
+}
+
+// TestStoppedRunWhoseStoreFailsAfterwards: only the store knows of the stop, so that it depends on how the guard fails.
+func TestStoppedRunWhoseStoreFailsAfterwards(t *testing.T) {
+	for name, options := range map[string][]middleware.Option{
+		"open": nil, "closed": {middleware.WithFailClosed()},
+	} {
+		t.Run("fail "+name, func(t *testing.T) {
+			store := newWayward(well)
+			guard := newGuard(t, append(options, middleware.WithStore(store))...)
+			runInto(t, guard, inRun())
+			store.trouble.Store(down)
+			if options == nil {
+				repeat(t, guard, inRun(), 1)
+			} else {
+				_, err := guard.Do(inRun(), same, mustNotRun(t))
+				require.ErrorIs(t, err, middleware.ErrStore)
+			}
+			store.trouble.Store(well)
+			_, err := guard.Do(inRun(), same, mustNotRun(t))
+			assert.ErrorIs(t, err, middleware.ErrLoop)
+		})
+	}
+}
+
+// TestStopOfAnAttemptThatWasThrownAway is none: here the run was forgotten while its last outcome was being kept.
+func TestStopOfAnAttemptThatWasThrownAway(t *testing.T) {
+	var w witness
+	store := &contended{optimistic: newOptimistic(0)}
+	guard, ctx := newGuard(t, middleware.WithStore(store), w.option()), inRun()
+	require.NoError(t, guard.Compacted(ctx))
+	repeat(t, guard, ctx, 2)
+	ticket := begin(t, guard, ctx, same)
+	store.forgets = true
+
+	assert.NoError(t, ticket.End(ctx, middleware.Text("the same"), nil))
+
+	assert.Empty(t, w.take())
+	store.forgets = false
+	repeat(t, guard, ctx, 20)
+}
+
+// contended is a store in which the first attempt of a change loses against another worker, which forgets the run.
+type contended struct {
+	*optimistic
+	forgets bool
+}
+
+func (c *contended) Update(ctx context.Context, run string, fn func(*policy.State) error) error {
+	if c.forgets {
+		_, state := c.load(run)
+		_ = fn(&state)
+		_ = c.Forget(ctx, run)
+	}
+	return c.optimistic.Update(ctx, run, fn)
 }
 
 func TestStopAfterCompactionStandsWhereTheWriteIsLost(t *testing.T) {
@@ -398,7 +534,7 @@ func TestTicketEndsWhereItBegan(t *testing.T) {
 		store.trouble.Store(down)
 		repeat(t, guard, ctx, 1) // the local history took over
 		store.trouble.Store(well)
-		require.NoError(t, ticket.End(ctx, text("the same"), nil))
+		require.NoError(t, ticket.End(ctx, middleware.Text("the same"), nil))
 		records := history(t, store.MemoryStore, "r")
 		require.Len(t, records, 1)
 		assert.Equal(t, policy.Done, records[0].Status)
@@ -409,7 +545,7 @@ func TestTicketEndsWhereItBegan(t *testing.T) {
 		ticket, cancelled := begin(t, guard, ctx, same), begin(t, guard, ctx, same)
 		store.trouble.Store(well)
 		asked := store.asked.Load()
-		require.NoError(t, ticket.End(ctx, text("the same"), nil))
+		require.NoError(t, ticket.End(ctx, middleware.Text("the same"), nil))
 		cancelled.Cancel(ctx)
 		assert.Equal(t, asked, store.asked.Load())
 		assert.Zero(t, store.Runs())
@@ -477,7 +613,9 @@ func TestStoreFailuresAreReported(t *testing.T) {
 		"begin": fail(func(g *middleware.Guard, ctx context.Context) { begin(t, g, ctx, same) }),
 		"end": func(g *middleware.Guard, ctx context.Context) {
 			ticket := begin(t, g, ctx, same)
-			fail(func(*middleware.Guard, context.Context) { require.NoError(t, ticket.End(ctx, text(""), nil)) })(g, ctx)
+			fail(func(*middleware.Guard, context.Context) {
+				require.NoError(t, ticket.End(ctx, middleware.Text(""), nil))
+			})(g, ctx)
 		},
 		"cancel": func(g *middleware.Guard, ctx context.Context) {
 			ticket := begin(t, g, ctx, same)
@@ -510,6 +648,41 @@ func TestStoreFailuresAreReported(t *testing.T) {
 	}
 }
 
+// TestOutageIsReportedOncePerRun: at every call it would fill the log of whoever has to mend the store.
+func TestOutageIsReportedOncePerRun(t *testing.T) {
+	var log bytes.Buffer
+	store := newWayward(well)
+	guard := newGuard(t, middleware.WithStore(store), middleware.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+	calls := func(n int) (reported []string) {
+		log.Reset()
+		for i := range n {
+			for _, run := range []string{"a", "b"} {
+				ctx := middleware.WithRun(context.Background(), run)
+				_, err := guard.Do(ctx, numbered("read", i), returns("the same"))
+				require.NoError(t, err)
+			}
+		}
+		for line := range strings.Lines(log.String()) {
+			_, words, _ := strings.Cut(strings.TrimSpace(line), "msg=")
+			reported = append(reported, words)
+		}
+		return reported
+	}
+	outage := []string{
+		`"loopguard: store failed" operation=begin run=a error="connection refused"`,
+		`"loopguard: store failed" operation=begin run=b error="connection refused"`,
+	}
+	for range 2 {
+		for _, trouble := range []string{down, forgetful, deaf} {
+			store.trouble.Store(trouble)
+			assert.Equal(t, outage, calls(5), trouble)
+			assert.Empty(t, calls(5), trouble)
+			store.trouble.Store(well)
+			assert.Empty(t, calls(1), "it is over")
+		}
+	}
+}
+
 // TestHealthyStoreIsNoFailure: an outcome that nobody awaits any more is nothing to write home about.
 func TestHealthyStoreIsNoFailure(t *testing.T) {
 	var log bytes.Buffer
@@ -517,7 +690,68 @@ func TestHealthyStoreIsNoFailure(t *testing.T) {
 		middleware.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 	ended, cancelled := begin(t, guard, inRun(), same), begin(t, guard, inRun(), same)
 	require.NoError(t, guard.Forget(inRun()))
-	require.NoError(t, ended.End(inRun(), text("the same"), nil))
+	require.NoError(t, ended.End(inRun(), middleware.Text("the same"), nil))
 	cancelled.Cancel(inRun())
 	assert.Empty(t, log.String())
+}
+
+// A guard that only observes may share a store with one that enforces. A run that was stopped there runs on for it, also
+// while the store fails.
+func TestObservingGuardIgnoresALocalStop(t *testing.T) {
+	store := &readOnly{MemoryStore: middleware.NewMemoryStore()}
+	enforcing := newGuard(t, middleware.WithStore(store))
+	c := policy.Default()
+	c.Mode = policy.Observe
+	observing := newGuardOf(t, c, middleware.WithStore(store))
+	ctx := inRun()
+	repeat(t, enforcing, ctx, 20)
+	var err error
+	for range 11 {
+		_, err = enforcing.Do(ctx, same, mustNotRun(t))
+	}
+	require.ErrorIs(t, err, middleware.ErrLoop)
+
+	store.broken = true
+	for range 5 {
+		result, err := observing.Do(ctx, same, returns("the same"))
+		require.NoError(t, err)
+		require.Equal(t, "the same", result.Text)
+	}
+}
+
+// readOnly is a store that can be read and, when it is broken, not written; when it is down, neither.
+type readOnly struct {
+	*middleware.MemoryStore
+	broken, down bool
+}
+
+func (s *readOnly) Update(ctx context.Context, run string, fn func(*policy.State) error) error {
+	if s.down {
+		return errReadOnly
+	}
+	return s.MemoryStore.Update(ctx, run, func(state *policy.State) error {
+		if err := fn(state); err != nil || !s.broken {
+			return err
+		}
+		return errReadOnly
+	})
+}
+
+var errReadOnly = errors.New("read only")
+
+// The store fails once, comes back, and then cannot be written any more: what is refused from the store goes on to count.
+func TestReadOnlyStoreEscalatesAlsoAfterAnEarlierFailure(t *testing.T) {
+	store := &readOnly{MemoryStore: middleware.NewMemoryStore()}
+	guard, ctx := newGuard(t, middleware.WithStore(store)), inRun()
+	repeat(t, guard, ctx, 20)
+	store.down = true
+	_, err := guard.Do(ctx, same, returns("the same"))
+	require.NoError(t, err, "a local history takes over, and it is new")
+	store.down, store.broken = false, true
+	for range 40 {
+		if _, err = guard.Do(ctx, same, mustNotRun(t)); err != nil {
+			break
+		}
+	}
+	require.ErrorIs(t, err, middleware.ErrLoop, "it ends in a stop")
 }

@@ -9,13 +9,10 @@ const mark = "[loopguard] "
 
 // refusalText is what the model reads instead of a result.
 func refusalText(v policy.Verdict) string {
-	if v.Action == policy.Abort {
-		return mark + "The run was stopped; the tool was not run. " + v.Reason + " " + v.Advice()
-	}
 	return mark + "Call refused: the tool was not run. " + v.Reason + " " + v.Advice()
 }
 
 // noteText is what the model reads after a result: a paragraph of its own.
 func noteText(v policy.Verdict) string {
-	return "\n\n" + mark + "Warning: " + v.Reason + " " + v.Advice() + " If this goes on, calls will be refused."
+	return "\n\n" + mark + "Warning: " + v.Reason + " " + v.Advice() + " If nothing new comes of it, calls will be refused."
 }

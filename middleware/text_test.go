@@ -43,10 +43,11 @@ var loops = map[string]func(secret string, i int) step{
 		return step{secretCall("read", secret+strconv.Itoa(i%3)), returns(secret)}
 	},
 	policy.ErrorStreak: func(secret string, i int) step {
-		return step{secretCall("fetch", secret+strconv.Itoa(i)), func(context.Context, middleware.Call) (middleware.Result, error) {
+		tool := func(context.Context, middleware.Call) (middleware.Result, error) {
 			failed := middleware.Result{Result: canonical.Result{Details: map[string]any{secret: secret}, IsError: true}}
 			return failed, errors.New(secret)
-		}}
+		}
+		return step{secretCall("fetch", secret+strconv.Itoa(i)), tool}
 	},
 	policy.UnknownToolRepeat: func(secret string, i int) step {
 		return step{secretCall("browse", secret+strconv.Itoa(i)), fails(fmt.Errorf("%w: %s", middleware.ErrUnknownTool, secret))}
@@ -143,7 +144,7 @@ func TestTextsNameTheCountAndDifferForEachDetector(t *testing.T) {
 		}
 		if note, ok := heard.notes[detector]; ok {
 			notes[note] = detector
-			assert.Regexp(t, `(?s)^\n\n\[loopguard\] Warning: .*\b10\b.* If this goes on, calls will be refused\.$`, note)
+			assert.Regexp(t, `(?s)^\n\n\[loopguard\] Warning: .*\b10\b.* If nothing new comes of it, calls will be refused\.$`, note)
 		}
 		if refusal, ok := heard.refusals[detector]; ok {
 			refusals[refusal] = detector
@@ -193,6 +194,6 @@ func TestObserveModeSaysNothingToTheModel(t *testing.T) {
 		_, refused := ticket.Refusal()
 		require.False(t, refused)
 		require.Empty(t, ticket.Note())
-		require.NoError(t, ticket.End(inRun(), text("the same"), nil))
+		require.NoError(t, ticket.End(inRun(), middleware.Text("the same"), nil))
 	}
 }

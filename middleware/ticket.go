@@ -3,7 +3,9 @@ package middleware
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync/atomic"
 
 	"github.com/loopguard-go/loopguard/canonical"
@@ -17,7 +19,7 @@ type Ticket struct {
 	call     Call
 	run      string
 	identity canonical.Identity
-	ended    atomic.Bool
+	progress atomic.Uint32 // begun, ended or cancelled
 
 	// What the history said when the call began.
 	store   Store // in which it began and will end
@@ -31,6 +33,13 @@ type Ticket struct {
 	closing policy.Verdict
 }
 
+// How far a ticket came.
+const (
+	begun uint32 = iota
+	ended
+	cancelled
+)
+
 // Begin judges a call. If it may run, run it and give what came of it to [Ticket.End]. If [Ticket.Refusal] says that it is
 // blocked, do not run it and give the model the text. The error is a [*LoopError] if the run is stopped (or the call
 // blocked, with [WithBlocksAsErrors]), [ErrNoRun] if the context names no run, or [ErrStore] if the store failed and the
@@ -38,7 +47,7 @@ type Ticket struct {
 func (g *Guard) Begin(ctx context.Context, call Call) (*Ticket, error) {
 	t := &Ticket{guard: g, call: call}
 	if g.policy.Off() || g.policy.Exempt(canonical.FoldTool(call.Tool)) {
-		t.ended.Store(true)
+		t.progress.Store(ended)
 		return t, nil
 	}
 	run, ok := g.run(ctx)
@@ -56,7 +65,7 @@ func (g *Guard) Begin(ctx context.Context, call Call) (*Ticket, error) {
 	if !t.verdict.Refused() {
 		return t, nil
 	}
-	t.ended.Store(true)
+	t.progress.Store(ended)
 	t.refusal = t.loopError(t.verdict)
 	if t.verdict.Action == policy.Abort || g.blocksAsErrors {
 		return nil, t.refusal
@@ -77,9 +86,9 @@ func (t *Ticket) Refusal() (text string, refused bool) {
 }
 
 // Note returns what is to be appended to the result that the model reads: a paragraph of its own, with the blank line before
-// it, or nothing if there is nothing to say. In observe mode it is always empty.
+// it, or nothing if there is nothing to say. It is empty in observe mode, and for a call that was cancelled.
 func (t *Ticket) Note() string {
-	if t.verdict.Action != policy.Warn || !t.verdict.Enforced {
+	if t.verdict.Action != policy.Warn || !t.verdict.Enforced || t.progress.Load() == cancelled {
 		return ""
 	}
 	return noteText(t.verdict)
@@ -96,17 +105,10 @@ func (t *Ticket) End(ctx context.Context, result Result, err error) error {
 		t.Cancel(ctx)
 		return nil
 	}
-	if t.ended.Swap(true) {
+	if !t.progress.CompareAndSwap(begun, ended) {
 		return nil
 	}
-	switch loop, isLoop := errors.AsType[*LoopError](err); {
-	case isLoop: // of a sub-agent: what the guard says of it names its run, which is another one each time
-		t.outcome = t.identity.Error(errors.New("stopped by " + loop.Detector))
-	case err != nil:
-		t.outcome = t.identity.Error(err)
-	default:
-		t.outcome = t.identity.Result(result.Result)
-	}
+	t.outcome = t.outcomeOf(result, err)
 	t.guard.histories.end(ctx, t)
 	if t.closing.Action == policy.Allow {
 		return nil
@@ -118,9 +120,28 @@ func (t *Ticket) End(ctx context.Context, result Result, err error) error {
 	return t.loopError(t.closing)
 }
 
+// outcomeOf returns what is remembered of a result or an error. What a guard said is not: a call that ran others under a
+// guard, such as that of a sub-agent, may bring back its counts and the ids of its runs, which are new each time.
+func (t *Ticket) outcomeOf(result Result, err error) canonical.Outcome {
+	if noted, ok := errors.AsType[*notedError](err); ok {
+		err = noted.error
+	}
+	loop, isLoop := errors.AsType[*LoopError](err)
+	switch {
+	case isLoop:
+		return t.identity.Error(fmt.Errorf("%s by %s", loop.Action, loop.Detector))
+	case err != nil:
+		return t.identity.Error(err)
+	case result.Refusal != nil:
+		return t.identity.Error(fmt.Errorf("%s by %s", result.Refusal.Action, result.Refusal.Detector))
+	}
+	result.Text = strings.TrimSuffix(result.Text, result.note)
+	return t.identity.Result(result.Result)
+}
+
 // Cancel takes the call back: it never ran, or its caller gave it up. It leaves no trace in the history.
 func (t *Ticket) Cancel(ctx context.Context) {
-	if !t.ended.Swap(true) {
+	if t.progress.CompareAndSwap(begun, cancelled) {
 		t.guard.histories.cancel(ctx, t)
 	}
 }
@@ -135,7 +156,7 @@ func (t *Ticket) loopError(v policy.Verdict) *LoopError {
 
 // The steps of a ticket on the state of its run. A store may take each of them several times.
 
-func (t *Ticket) begin(s *policy.State, id uint64) error {
+func (t *Ticket) begin(s *policy.State, id uint64) {
 	t.verdict, t.pass = t.guard.policy.Begin(s, policy.Call{
 		ID:           id,
 		Tool:         t.identity.Tool,
@@ -148,15 +169,14 @@ func (t *Ticket) begin(s *policy.State, id uint64) error {
 	if t.verdict.Refused() {
 		t.last = s.Last(lastCalls)
 	}
-	return nil
 }
 
 func (t *Ticket) end(s *policy.State) error {
+	t.closing, t.last = policy.Verdict{}, nil
 	if !s.Awaits(t.pass) {
 		return errUnchanged
 	}
 	t.closing = t.guard.policy.End(s, t.pass, t.outcome)
-	t.last = nil
 	if t.closing.Refused() {
 		t.last = s.Last(lastCalls)
 	}

@@ -33,13 +33,13 @@ func TestTicketSaysWhatWasFound(t *testing.T) {
 	ticket := begin(t, guard, ctx, same)
 	assert.Equal(t, policy.Verdict{Enforced: true}, ticket.Verdict())
 	assert.Empty(t, ticket.Note())
-	require.NoError(t, ticket.End(ctx, text("the same"), nil))
+	require.NoError(t, ticket.End(ctx, middleware.Text("the same"), nil))
 	repeat(t, guard, ctx, 9)
 
 	ticket = begin(t, guard, ctx, same)
 	assert.Equal(t, "warn generic_repeat 10/10", inWords(ticket.Verdict()))
 	assert.NotEmpty(t, ticket.Note())
-	require.NoError(t, ticket.End(ctx, text("the same"), nil))
+	require.NoError(t, ticket.End(ctx, middleware.Text("the same"), nil))
 	repeat(t, guard, ctx, 9)
 
 	ticket, err := guard.Begin(ctx, same)
@@ -49,6 +49,25 @@ func TestTicketSaysWhatWasFound(t *testing.T) {
 	said, refused := ticket.Refusal()
 	assert.True(t, refused)
 	assert.Contains(t, said, "20 times")
+}
+
+// TestCancelledTicketHasNoNote: nobody reads a result that there is not, and the warning was taken back with the call.
+func TestCancelledTicketHasNoNote(t *testing.T) {
+	for name, giveUp := range map[string]func(*middleware.Ticket){
+		"Cancel": func(ticket *middleware.Ticket) { ticket.Cancel(inRun()) },
+		"End":    func(ticket *middleware.Ticket) { _ = ticket.End(inRun(), middleware.Result{}, context.Canceled) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			guard, ctx := newGuard(t), inRun()
+			repeat(t, guard, ctx, 10)
+			for range 2 { // the next call is warned in place of the one that was given up
+				ticket := begin(t, guard, ctx, same)
+				require.NotEmpty(t, ticket.Note())
+				giveUp(ticket)
+				assert.Empty(t, ticket.Note())
+			}
+		})
+	}
 }
 
 // TestOutcomesInAnyOrder begins the calls of a run in batches, as a model does that asks for several at once, and ends
@@ -104,7 +123,7 @@ func TestOutcomesBelongToTheirOwnCall(t *testing.T) {
 		tickets = append(tickets, begin(t, guard, ctx, call(n)))
 	}
 	require.NoError(t, tickets[2].End(ctx, middleware.Result{}, errors.New("failed")))
-	require.NoError(t, tickets[0].End(ctx, text("done"), nil))
+	require.NoError(t, tickets[0].End(ctx, middleware.Text("done"), nil))
 
 	records := history(t, store, "r")
 
@@ -152,10 +171,14 @@ func TestNeverEndedTicketsDoNoHarm(t *testing.T) {
 }
 
 func TestOnlyTheFirstEndCounts(t *testing.T) {
-	end := func(ticket *middleware.Ticket) error { return ticket.End(inRun(), text("the same"), nil) }
-	endOtherwise := func(ticket *middleware.Ticket) error { return ticket.End(inRun(), text("other"), errors.New("other")) }
+	end := func(ticket *middleware.Ticket) error { return ticket.End(inRun(), middleware.Text("the same"), nil) }
+	endOtherwise := func(ticket *middleware.Ticket) error {
+		return ticket.End(inRun(), middleware.Text("other"), errors.New("other"))
+	}
 	cancel := func(ticket *middleware.Ticket) error { ticket.Cancel(inRun()); return nil }
-	giveUp := func(ticket *middleware.Ticket) error { return ticket.End(inRun(), text("other"), context.Canceled) }
+	giveUp := func(ticket *middleware.Ticket) error {
+		return ticket.End(inRun(), middleware.Text("other"), context.Canceled)
+	}
 
 	tests := map[string]struct {
 		steps []func(*middleware.Ticket) error
@@ -195,8 +218,8 @@ func TestCompactionStopsTheRunOnlyOnce(t *testing.T) {
 	require.NoError(t, guard.Compacted(ctx))
 	repeat(t, guard, ctx, 2)
 	ticket := begin(t, guard, ctx, same)
-	require.ErrorIs(t, ticket.End(ctx, text("the same"), nil), middleware.ErrLoop)
-	require.NoError(t, ticket.End(ctx, text("the same"), nil))
+	require.ErrorIs(t, ticket.End(ctx, middleware.Text("the same"), nil), middleware.ErrLoop)
+	require.NoError(t, ticket.End(ctx, middleware.Text("the same"), nil))
 	assert.Equal(t, []string{"abort compaction_loop_persisted 3/3"}, w.take())
 }
 
@@ -206,7 +229,7 @@ func TestEndAfterForgetLeavesNoRunBehind(t *testing.T) {
 	ended, cancelled := begin(t, guard, ctx, same), begin(t, guard, ctx, same)
 	require.NoError(t, guard.Forget(ctx))
 
-	require.NoError(t, ended.End(ctx, text("the same"), nil))
+	require.NoError(t, ended.End(ctx, middleware.Text("the same"), nil))
 	cancelled.Cancel(ctx)
 
 	assert.Zero(t, store.Runs())
@@ -224,7 +247,7 @@ func TestEndAfterForgetDoesNotTouchTheRunThatStartsAfresh(t *testing.T) {
 	before := history(t, store, "r")
 
 	for _, ticket := range early {
-		require.NoError(t, ticket.End(ctx, text("the same"), nil))
+		require.NoError(t, ticket.End(ctx, middleware.Text("the same"), nil))
 	}
 
 	assert.Equal(t, before, history(t, store, "r"))
@@ -240,7 +263,7 @@ func TestEndInAStoppedRun(t *testing.T) {
 	ticket := begin(t, guard, ctx, numbered("slow", 1))
 	stop := runInto(t, guard, ctx)
 
-	require.NoError(t, ticket.End(ctx, text("done"), nil))
+	require.NoError(t, ticket.End(ctx, middleware.Text("done"), nil))
 
 	_, err := guard.Do(ctx, same, mustNotRun(t))
 	later, ok := errors.AsType[*middleware.LoopError](err)
@@ -257,9 +280,13 @@ func TestEndOfARefusedTicketChangesNothing(t *testing.T) {
 	guard, ctx := newGuard(t, middleware.WithStore(store)), inRun()
 	repeat(t, guard, ctx, 20)
 	for _, end := range []func(*middleware.Ticket) error{
-		func(ticket *middleware.Ticket) error { return ticket.End(ctx, text("other"), nil) },
-		func(ticket *middleware.Ticket) error { return ticket.End(ctx, text("other"), errors.New("other")) },
-		func(ticket *middleware.Ticket) error { return ticket.End(ctx, text("other"), context.Canceled) },
+		func(ticket *middleware.Ticket) error { return ticket.End(ctx, middleware.Text("other"), nil) },
+		func(ticket *middleware.Ticket) error {
+			return ticket.End(ctx, middleware.Text("other"), errors.New("other"))
+		},
+		func(ticket *middleware.Ticket) error {
+			return ticket.End(ctx, middleware.Text("other"), context.Canceled)
+		},
 		func(ticket *middleware.Ticket) error { ticket.Cancel(ctx); return nil },
 	} {
 		ticket, err := guard.Begin(ctx, same)
@@ -276,7 +303,7 @@ func TestEndOfAnExemptTicketNeedsNoRun(t *testing.T) {
 	store := middleware.NewMemoryStore()
 	guard, ctx := newGuardOf(t, c, middleware.WithStore(store)), context.Background()
 	ticket := begin(t, guard, ctx, middleware.Call{Tool: "log"})
-	require.NoError(t, ticket.End(ctx, text("ok"), nil))
+	require.NoError(t, ticket.End(ctx, middleware.Text("ok"), nil))
 	ticket.Cancel(ctx)
 	assert.Zero(t, store.Runs())
 }
@@ -368,7 +395,7 @@ func TestTicketIsSafeForConcurrentUse(t *testing.T) {
 				_, _ = ticket.Note(), ticket.Verdict()
 				if i == 0 {
 					ticket.Cancel(ctx)
-				} else if err := ticket.End(ctx, text(fmt.Sprint(i)), nil); err != nil {
+				} else if err := ticket.End(ctx, middleware.Text(fmt.Sprint(i)), nil); err != nil {
 					t.Error(err)
 				}
 			})

@@ -9,9 +9,9 @@ type detector struct {
 	// enabled is its switch in a configuration, nil for a detector that has none.
 	enabled func(*Detectors) *bool
 	// judge says what it finds: a pure function of what it sees. The guard after compaction has none: it judges outcomes.
-	judge func(v *view) finding
+	judge func(v view) finding
 	// sameWarning reports whether a record that this detector warned of is about the same as a finding.
-	sameWarning func(v *view, r *record, f finding) bool
+	sameWarning func(v view, r *record, f finding) bool
 	// reason says in a sentence what was found, for people and models.
 	reason func(f finding) string
 	// advice says what a model should do instead.

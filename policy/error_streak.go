@@ -8,7 +8,7 @@ const ErrorStreak = "error_streak"
 var errorStreak = detector{
 	name:    ErrorStreak,
 	enabled: func(d *Detectors) *bool { return d.ErrorStreak },
-	judge: func(v *view) finding {
+	judge: func(v view) finding {
 		length := v.countFailures()
 		return v.grade(length, length)
 	},
@@ -22,7 +22,7 @@ var errorStreak = detector{
 
 // countFailures counts the newest outcomes of this tool as long as they are one and the same failure. Calls of other
 // tools in between do not matter.
-func (v *view) countFailures() int {
+func (v view) countFailures() int {
 	var first *record
 	count := 0
 	for i := len(v.records) - 1; i >= 0; i-- {

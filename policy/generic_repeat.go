@@ -8,7 +8,7 @@ const GenericRepeat = "generic_repeat"
 var genericRepeat = detector{
 	name:    GenericRepeat,
 	enabled: func(d *Detectors) *bool { return d.GenericRepeat },
-	judge: func(v *view) finding {
+	judge: func(v view) finding {
 		if v.poll {
 			return finding{}
 		}

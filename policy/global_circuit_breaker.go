@@ -8,7 +8,7 @@ const GlobalCircuitBreaker = "global_circuit_breaker"
 
 var globalCircuitBreaker = detector{
 	name: GlobalCircuitBreaker,
-	judge: func(v *view) finding {
+	judge: func(v view) finding {
 		count := v.streak
 		if v.known && !v.poll {
 			count = max(count, v.stale)
@@ -20,7 +20,7 @@ var globalCircuitBreaker = detector{
 	},
 	sameWarning: sameRun,
 	reason: func(f finding) string {
-		return fmt.Sprintf("%d calls in a row brought nothing new, and warnings and refusals did not change that.", f.count)
+		return fmt.Sprintf("%d calls brought nothing new.", f.count)
 	},
 	advice: "The run was stopped. Report what was done and what is missing.",
 }

@@ -8,7 +8,7 @@ const KnownPollNoProgress = "known_poll_no_progress"
 var knownPollNoProgress = detector{
 	name:    KnownPollNoProgress,
 	enabled: func(d *Detectors) *bool { return d.KnownPollNoProgress },
-	judge: func(v *view) finding {
+	judge: func(v view) finding {
 		if !v.poll {
 			return finding{}
 		}

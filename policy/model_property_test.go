@@ -71,7 +71,7 @@ var (
 	status1 = modelCall{tool: "command_status", name: "command_status", signature: "command_status:1"}
 	job1    = modelCall{tool: "job_wait", name: "job_wait", signature: "job_wait:1"}
 	ghost1  = modelCall{tool: "ghost", name: "ghost", signature: "ghost:1", unregistered: true}
-	ghost2  = modelCall{tool: "ghost", name: "ghost", signature: "ghost:2", unregistered: true}
+	ghost2  = modelCall{tool: "ghost", name: "GHOST", signature: "ghost:2", unregistered: true}
 	phantom = modelCall{tool: "phantom", name: "Phantom", signature: "phantom:1", unregistered: true}
 	risen   = modelCall{tool: "ghost", name: "ghost", signature: "ghost:1"} // registered by now
 	free1   = modelCall{tool: "free", name: "free", signature: "free:1"}    // exempt
@@ -188,7 +188,7 @@ func (s *scripter) phase() {
 		of, period, steady = unregistered, rapid.IntRange(1, 3).Draw(s.t, "period"), unknown
 	case 6: // failing, whatever the arguments
 		for range rapid.IntRange(1, 3).Draw(s.t, "period") {
-			call := s.pick([]modelCall{read1, build1})
+			call := s.pick([]modelCall{read1, read1b, build1})
 			call.signature = call.tool + ":" + fresh
 			calls = append(calls, call)
 		}

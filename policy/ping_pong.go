@@ -12,7 +12,7 @@ const PingPong = "ping_pong"
 var pingPong = detector{
 	name:    PingPong,
 	enabled: func(d *Detectors) *bool { return d.PingPong },
-	judge: func(v *view) finding {
+	judge: func(v view) finding {
 		length, evidence := v.alternation()
 		if length == 0 {
 			return finding{}
@@ -40,7 +40,7 @@ var pingPong = detector{
 
 // alternation returns the length of the strict alternation of two calls that the history ends in and that the call
 // continues. There is evidence that it leads nowhere if all of it has ended and each side has outcomes and only one.
-func (v *view) alternation() (length int, evidence bool) {
+func (v view) alternation() (length int, evidence bool) {
 	n := len(v.records)
 	if n < 2 {
 		return 0, false

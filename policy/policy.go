@@ -100,10 +100,11 @@ func (p *Policy) Begin(s *State, c Call) (Verdict, Ticket) {
 	if s.stopped != nil && p.enforced {
 		return *s.stopped, Ticket{}
 	}
-	r := record{id: c.ID, tool: c.Tool, name: c.Name, signature: c.Signature, poll: isPoll(&c, rule.Poll)}
+	c.Tool = canonical.BoundTool(c.Tool)
+	r := record{id: c.ID, tool: c.Tool, name: c.Name, signature: c.Signature, poll: isPoll(c, rule.Poll)}
 	v := Verdict{Enforced: p.enforced}
 	if p.enabled {
-		found := p.judge(s, &c, r.poll, rule.limits)
+		found := p.judge(s, c, r.poll, rule.limits)
 		v = found.verdict(p.enforced)
 		switch {
 		case v.Refused():
@@ -117,21 +118,21 @@ func (p *Policy) Begin(s *State, c Call) (Verdict, Ticket) {
 		return v, Ticket{id: c.ID, signature: c.Signature, window: s.window.id, valid: true}
 	}
 	if v.Action == Abort {
-		s.stopped = &v
+		s.stop(v)
 	}
 	return v, Ticket{}
 }
 
 // judge asks every detector and returns the highest finding, the first of those of one level. A warning that was given
 // already becomes no finding.
-func (p *Policy) judge(s *State, c *Call, poll bool, limits limits) finding {
+func (p *Policy) judge(s *State, c Call, poll bool, limits limits) finding {
 	v := look(s.records, c, poll, limits, p.unknown)
 	var highest finding
 	for id := unknownToolID; id <= stagnationID; id++ {
 		if !p.switched[id] {
 			continue
 		}
-		if found := detectors[id].judge(&v); found.level > highest.level {
+		if found := detectors[id].judge(v); found.level > highest.level {
 			highest = found
 			highest.by = id
 		}
@@ -157,7 +158,7 @@ func (p *Policy) End(s *State, t Ticket, o canonical.Outcome) Verdict {
 	if s.stopped == nil && s.window.fill(t, o.Digest, p.window) {
 		v = finding{level: stop, by: compactionID, count: p.window, threshold: p.window}.verdict(p.enforced)
 		if p.enforced {
-			s.stopped = &v
+			s.stop(v)
 		}
 	}
 	return v
@@ -191,12 +192,12 @@ func (p *Policy) Compacted(s *State, id uint64) {
 // Stop stops a run with the verdict that was already given for it, where the state that it was given on is lost.
 func (p *Policy) Stop(s *State, v Verdict) {
 	if s.stopped == nil {
-		s.stopped = &v
+		s.stop(v)
 	}
 }
 
 // isPoll reports whether a call waits for something by asking again: if a rule says so, else by its name.
-func isPoll(c *Call, byRule *bool) bool {
+func isPoll(c Call, byRule *bool) bool {
 	if byRule != nil {
 		return *byRule
 	}

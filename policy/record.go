@@ -27,6 +27,9 @@ func (s Status) String() string {
 	return "unknown"
 }
 
+// MarshalText makes a status a word in JSON.
+func (s Status) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
 // record is one call in the history of a run.
 type record struct {
 	id        uint64 // by which the outcome finds its call

@@ -10,8 +10,8 @@ import (
 )
 
 // A live run is to hold a few KiB ("Speed" in the specification). At the defaults its records are to fit in 4 KiB, so
-// that ten thousand live runs take 40 MB. A record that grows by 8 bytes costs each of them a quarter of a KiB and the
-// 4 KiB are gone: whoever makes it larger should have meant to, and whoever makes it smaller changes the number here.
+// that ten thousand live runs take 40 MB at the most. A record that grows by 8 bytes costs each of them a quarter of a
+// KiB: whoever makes it larger should have meant to, and whoever makes it smaller changes the number here.
 func TestSizeOfARun(t *testing.T) {
 	if unsafe.Sizeof(uintptr(0)) != 8 {
 		t.Skip("the figures are those of 64 bits")
@@ -31,6 +31,7 @@ func TestSizeOfARun(t *testing.T) {
 	assert.Equal(t, unsafe.StringData(s.records[0].name), unsafe.StringData(s.records[29].name), "names are shared")
 	held := uintptr(cap(s.records)) * unsafe.Sizeof(record{})
 	assert.LessOrEqual(t, held, uintptr(perRun), "the records of a run")
+	assert.LessOrEqual(t, cap(s.records), DefaultHistorySize, "no room for records that never come")
 	t.Logf("a run holds %d bytes: %d for its records (room for %d), the rest for the state itself",
 		held+unsafe.Sizeof(s), held, cap(s.records))
 

@@ -9,7 +9,7 @@ const Stagnation = "stagnation"
 var stagnation = detector{
 	name:    Stagnation,
 	enabled: func(d *Detectors) *bool { return d.Stagnation },
-	judge: func(v *view) finding {
+	judge: func(v view) finding {
 		if !v.known || v.poll {
 			return finding{}
 		}

@@ -22,6 +22,9 @@ func (s *State) Stopped() (v Verdict, stopped bool) {
 	return *s.stopped, true
 }
 
+// IsZero reports whether a state is that of a new run.
+func (s *State) IsZero() bool { return len(s.records) == 0 && s.stopped == nil && s.window == window{} }
+
 // Awaits reports whether the outcome of a call would still be kept: not if the call was forgotten since it began, or the
 // whole run was.
 func (s *State) Awaits(t Ticket) bool {
@@ -49,6 +52,9 @@ func (s *State) CopyFrom(other *State) {
 	s.records = append(records[:0], other.records...)
 	clear(s.records[len(s.records):cap(s.records)])
 }
+
+// stop stops the run.
+func (s *State) stop(v Verdict) { s.stopped = &v }
 
 // append adds a record. The history holds no more than size records, so the oldest have to go, and it takes no more memory
 // than for so many.

@@ -15,7 +15,8 @@ import (
 // Properties of runs that hold whatever the rules are in detail. Scripts and configurations are those of
 // TestPolicyIsTheModel.
 
-// requireSame and requireSameList are require.Equal for what is compared at every step, where its reflection takes most of the time.
+// requireSame and requireSameList are require.Equal for what is compared at every step, where its reflection would take
+// most of the time.
 func requireSame[T comparable](t require.TestingT, want, got T, message ...any) {
 	if want != got {
 		require.Equal(t, want, got, message...)
@@ -376,8 +377,9 @@ func TestStop(t *testing.T) {
 	got, stopped := lost.Stopped()
 	assert.True(t, stopped)
 	assert.Equal(t, stop, got)
+	p.policy.Stop(&lost, policy.Verdict{Action: policy.Abort, Detector: policy.CompactionLoopPersisted, Enforced: true})
 	v, ticket := p.policy.Begin(&lost, callOf(1, write1))
-	assert.Equal(t, stop, v)
+	assert.Equal(t, stop, v, "what stopped it first")
 	assert.Zero(t, ticket)
 	v, _ = p.policy.Begin(&lost, callOf(2, free1))
 	assert.Equal(t, policy.Allow, v.Action)

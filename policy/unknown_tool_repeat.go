@@ -7,7 +7,7 @@ const UnknownToolRepeat = "unknown_tool_repeat"
 
 var unknownToolRepeat = detector{
 	name: UnknownToolRepeat,
-	judge: func(v *view) finding {
+	judge: func(v view) finding {
 		count := v.countUnknown()
 		if v.call.Unregistered {
 			count = max(count, v.countUnregistered())
@@ -27,7 +27,7 @@ var unknownToolRepeat = detector{
 
 // countUnknown counts the failures of this tool for want of it, with no other outcome of it since. Calls of other tools
 // in between do not matter.
-func (v *view) countUnknown() int {
+func (v view) countUnknown() int {
 	count := 0
 	for i := len(v.records) - 1; i >= 0; i-- {
 		r := &v.records[i]
@@ -45,7 +45,7 @@ func (v *view) countUnknown() int {
 }
 
 // countUnregistered counts the newest calls in a row, under whatever names, that failed for want of the tool.
-func (v *view) countUnregistered() int {
+func (v view) countUnregistered() int {
 	count := 0
 	for i := len(v.records) - 1; i >= 0; i-- {
 		switch r := &v.records[i]; {

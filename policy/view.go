@@ -4,7 +4,7 @@ package policy
 // Records are looked at from the newest to the oldest.
 type view struct {
 	records []record
-	call    *Call
+	call    Call
 	poll    bool
 	limits  limits
 	unknown int // the threshold of unknown_tool_repeat
@@ -16,7 +16,7 @@ type view struct {
 }
 
 // look makes the view of a call.
-func look(records []record, c *Call, poll bool, l limits, unknown int) view {
+func look(records []record, c Call, poll bool, l limits, unknown int) view {
 	v := view{records: records, call: c, poll: poll, limits: l, unknown: unknown}
 	v.countCall()
 	v.countStale()
@@ -73,7 +73,7 @@ func (v *view) countStale() {
 
 // grade makes a count a finding: critical if one count reaches the critical threshold, else a warning if another reaches
 // the warning threshold.
-func (v *view) grade(criticalCount, warningCount int) finding {
+func (v view) grade(criticalCount, warningCount int) finding {
 	switch l := v.limits; {
 	case criticalCount >= l.critical:
 		return finding{level: critical, count: criticalCount, threshold: l.critical}
@@ -85,7 +85,7 @@ func (v *view) grade(criticalCount, warningCount int) finding {
 
 // warned reports whether the history holds a warning about the same as a finding, at the same or a higher multiple of
 // the threshold.
-func (v *view) warned(f finding) bool {
+func (v view) warned(f finding) bool {
 	multiple := int32(f.count / f.threshold)
 	same := detectors[f.by].sameWarning
 	for i := range v.records {
@@ -98,13 +98,13 @@ func (v *view) warned(f finding) bool {
 
 // The keys of warnings.
 
-func sameCall(v *view, r *record, _ finding) bool { return r.signature == v.call.Signature }
+func sameCall(v view, r *record, _ finding) bool { return r.signature == v.call.Signature }
 
-func sameTool(v *view, r *record, _ finding) bool { return r.tool == v.call.Tool }
+func sameTool(v view, r *record, _ finding) bool { return r.tool == v.call.Tool }
 
-func samePair(v *view, r *record, f finding) bool {
+func samePair(v view, r *record, f finding) bool {
 	return r.signature == v.call.Signature && r.warnedOf == f.pairedWith ||
 		r.signature == f.pairedWith && r.warnedOf == v.call.Signature
 }
 
-func sameRun(*view, *record, finding) bool { return true }
+func sameRun(view, *record, finding) bool { return true }

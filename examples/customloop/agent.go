@@ -7,7 +7,6 @@ import (
 
 	"github.com/tmc/langchaingo/llms"
 
-	"github.com/loopguard-go/loopguard/canonical"
 	"github.com/loopguard-go/loopguard/middleware"
 )
 
@@ -88,8 +87,7 @@ func (a *agent) callAll(ctx context.Context, calls []llms.ToolCall) ([]llms.Mess
 // finish runs a tool that may run, tells the guard what came of it, and returns what the model reads.
 func finish(ctx context.Context, ticket *middleware.Ticket, run tool, args string) (string, error) {
 	text, err := run(ctx, args)
-	result := middleware.Result{Result: canonical.Result{Text: text}}
-	if stop := ticket.End(ctx, result, err); stop != nil {
+	if stop := ticket.End(ctx, middleware.Text(text), err); stop != nil {
 		return "", stop
 	}
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 
 	"github.com/tmc/langchaingo/tools"
 
-	"github.com/loopguard-go/loopguard/canonical"
 	"github.com/loopguard-go/loopguard/middleware"
 )
 
@@ -45,7 +44,7 @@ func (t *tool) Call(ctx context.Context, input string) (string, error) {
 	call := middleware.Call{ID: callID(ctx, t.Name(), input), Tool: t.Name(), Args: input}
 	result, err := t.guard.Do(ctx, call, func(ctx context.Context, call middleware.Call) (middleware.Result, error) {
 		said, err := t.Tool.Call(ctx, call.Args)
-		return middleware.Result{Result: canonical.Result{Text: said}}, err
+		return middleware.Text(said), err
 	})
 	return result.Text, err
 }
