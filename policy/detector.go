@@ -2,7 +2,7 @@ package policy
 
 import "github.com/loopguard-go/loopguard/canonical"
 
-// detector finds one kind of loop. Each has a file of its own, in which all of this is filled in.
+// detector finds one kind of loop. Each has a file of its own.
 type detector struct {
 	// name is what it is called in verdicts, on traces and in the documentation.
 	name string
@@ -10,7 +10,8 @@ type detector struct {
 	enabled func(*Detectors) *bool
 	// judge says what it finds: a pure function of what it sees. The guard after compaction has none: it judges outcomes.
 	judge func(v view) finding
-	// sameWarning reports whether a record that this detector warned of is about the same as a finding.
+	// sameWarning reports whether a record that this detector warned of is about the same as a finding; nil for a
+	// detector that never warns.
 	sameWarning func(v view, r *record, f finding) bool
 	// reason says in a sentence what was found, for people and models.
 	reason func(f finding) string
@@ -49,19 +50,9 @@ var detectors = [...]detector{
 
 func (id detectorID) name() string { return detectors[id].name }
 
-// level is how serious a finding is.
-type level uint8
-
-const (
-	nothing level = iota
-	warning
-	critical
-	stop
-)
-
 // finding is what a detector found. The zero finding is nothing.
 type finding struct {
-	level     level
+	action    Action
 	by        detectorID
 	count     int
 	threshold int
@@ -73,10 +64,10 @@ type finding struct {
 // verdict makes a finding a verdict.
 func (f finding) verdict(enforced bool) Verdict {
 	v := Verdict{Enforced: enforced}
-	if f.level == nothing {
+	if f.action == Allow {
 		return v
 	}
-	v.Action = Action(f.level)
+	v.Action = f.action
 	v.Detector = f.by.name()
 	v.Count, v.Threshold = f.count, f.threshold
 	v.PairedTool = f.pairedTool

@@ -23,7 +23,7 @@ var errorStreak = detector{
 // countFailures counts the newest outcomes of this tool as long as they are one and the same failure. Calls of other
 // tools in between do not matter.
 func (v view) countFailures() int {
-	var first *record
+	var counted *record // the last one that was counted
 	count := 0
 	for i := len(v.records) - 1; i >= 0; i-- {
 		r := &v.records[i]
@@ -36,10 +36,10 @@ func (v view) countFailures() int {
 			if r.refusedBy == errorStreakID {
 				count++
 			}
-		case !r.failure, r.unknown, first != nil && r.outcome != first.outcome:
+		case !r.failure, r.unknown, counted != nil && r.outcome != counted.outcome:
 			return count
 		default:
-			first = r
+			counted = r
 			count++
 		}
 	}

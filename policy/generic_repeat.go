@@ -16,7 +16,7 @@ var genericRepeat = detector{
 	},
 	sameWarning: sameCall,
 	reason: func(f finding) string {
-		if f.level == warning {
+		if f.action == Warn {
 			return fmt.Sprintf("This very call was already made %d times.", f.count)
 		}
 		return fmt.Sprintf("This very call was already made %d times, and nothing new came of it.", f.count)

@@ -16,9 +16,8 @@ var globalCircuitBreaker = detector{
 		if count < v.limits.breaker {
 			return finding{}
 		}
-		return finding{level: stop, count: count, threshold: v.limits.breaker}
+		return finding{action: Abort, count: count, threshold: v.limits.breaker}
 	},
-	sameWarning: sameRun,
 	reason: func(f finding) string {
 		return fmt.Sprintf("%d calls brought nothing new.", f.count)
 	},

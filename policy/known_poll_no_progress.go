@@ -16,7 +16,7 @@ var knownPollNoProgress = detector{
 	},
 	sameWarning: sameCall,
 	reason: func(f finding) string {
-		return fmt.Sprintf("This poll brought the same answer %d times in a row: there is no progress.", f.count)
+		return fmt.Sprintf("This poll was made %d times without a new answer.", f.count)
 	},
 	advice: "Wait much longer before asking again, look for the reason why it does not move, or report that it is " +
 		"stuck.",

@@ -29,10 +29,10 @@ var pingPong = detector{
 	},
 	sameWarning: samePair,
 	reason: func(f finding) string {
-		if f.level == warning {
+		if f.action == Warn {
 			return fmt.Sprintf("The last %d calls alternate between the same two calls.", f.count)
 		}
-		return fmt.Sprintf("The last %d calls alternate between the same two calls, and each brings the same result every time.", f.count)
+		return fmt.Sprintf("The last %d calls alternate between the same two calls, and neither brings anything new.", f.count)
 	},
 	advice: "Going back and forth will not change either result. Decide with what both have told you, or do something " +
 		"that changes the situation.",
@@ -51,7 +51,7 @@ func (v view) alternation() (length int, evidence bool) {
 	}
 	sides := [2]struct {
 		signature canonical.Digest
-		outcome   *record
+		last      *record // that has an outcome
 	}{{signature: other}, {signature: own}}
 	evidence = true
 	for length < n {
@@ -62,11 +62,11 @@ func (v view) alternation() (length int, evidence bool) {
 		length++
 		switch {
 		case r.status == Refused:
-		case r.status == Open, side.outcome != nil && side.outcome.outcome != r.outcome:
+		case r.status == Open, side.last != nil && side.last.outcome != r.outcome:
 			evidence = false
 		default:
-			side.outcome = r
+			side.last = r
 		}
 	}
-	return length, evidence && sides[0].outcome != nil && sides[1].outcome != nil
+	return length, evidence && sides[0].last != nil && sides[1].last != nil
 }

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/loopguard-go/loopguard/canonical"
 )
@@ -15,7 +16,7 @@ type Policy struct {
 	size     int // of the history
 	unknown  int // the threshold of unknown_tool_repeat
 	window   int // the size of the window after a compaction
-	switched [len(detectors)]bool
+	on       [len(detectors)]bool
 	rules    ruleset
 }
 
@@ -39,7 +40,7 @@ func New(c Config) (*Policy, []Notice, error) {
 		rules:    rules,
 	}
 	for i := range detectors {
-		p.switched[i] = detectors[i].enabled == nil || on(detectors[i].enabled(&c.Detectors))
+		p.on[i] = detectors[i].enabled == nil || on(detectors[i].enabled(&c.Detectors))
 	}
 	return p, notices, nil
 }
@@ -82,8 +83,8 @@ type Call struct {
 	Unregistered bool
 }
 
-// Ticket stands for a call that was let through, until its outcome is there. The zero Ticket stands for a call that was
-// not: ending it does nothing.
+// Ticket stands for a call that was let through, until its outcome is there. It is ended or cancelled, once. The zero Ticket
+// stands for a call that was not let through: ending it does nothing.
 type Ticket struct {
 	id        uint64
 	signature canonical.Digest
@@ -129,15 +130,15 @@ func (p *Policy) judge(s *State, c Call, poll bool, limits limits) finding {
 	v := look(s.records, c, poll, limits, p.unknown)
 	var highest finding
 	for id := unknownToolID; id <= stagnationID; id++ {
-		if !p.switched[id] {
+		if !p.on[id] {
 			continue
 		}
-		if found := detectors[id].judge(v); found.level > highest.level {
+		if found := detectors[id].judge(v); found.action > highest.action {
 			highest = found
 			highest.by = id
 		}
 	}
-	if highest.level == warning && v.warned(highest) {
+	if highest.action == Warn && v.warned(highest) {
 		return finding{}
 	}
 	return highest
@@ -150,13 +151,16 @@ func (p *Policy) End(s *State, t Ticket, o canonical.Outcome) Verdict {
 	if !t.valid {
 		return v
 	}
-	if i := s.open(t.id); i >= 0 {
+	if i := s.find(t.id); i >= 0 {
 		r := &s.records[i]
+		if r.status != Open { // it has its outcome
+			return v
+		}
 		r.repeat = s.holds(r.signature, o.Digest)
 		r.status, r.outcome, r.failure, r.unknown = Done, o.Digest, o.Failure, o.UnknownTool
 	}
 	if s.stopped == nil && s.window.fill(t, o.Digest, p.window) {
-		v = finding{level: stop, by: compactionID, count: p.window, threshold: p.window}.verdict(p.enforced)
+		v = finding{action: Abort, by: compactionID, count: p.window, threshold: p.window}.verdict(p.enforced)
 		if p.enforced {
 			s.stop(v)
 		}
@@ -176,8 +180,11 @@ func (s *State) holds(signature, outcome canonical.Digest) bool {
 
 // Cancel takes a call out of the history that left no outcome, because its caller gave it up.
 func (p *Policy) Cancel(s *State, t Ticket) {
-	if i := s.open(t.id); t.valid && i >= 0 {
-		s.records = append(s.records[:i], s.records[i+1:]...)
+	if !t.valid {
+		return
+	}
+	if i := s.find(t.id); i >= 0 && s.records[i].status == Open {
+		s.records = slices.Delete(s.records, i, i+1)
 	}
 }
 

@@ -1,6 +1,10 @@
 package policy
 
-import "github.com/loopguard-go/loopguard/canonical"
+import (
+	"fmt"
+
+	"github.com/loopguard-go/loopguard/canonical"
+)
 
 // Status says how far a call came.
 type Status uint8
@@ -24,7 +28,7 @@ func (s Status) String() string {
 	case Refused:
 		return "refused"
 	}
-	return "unknown"
+	return fmt.Sprintf("Status(%d)", uint8(s))
 }
 
 // MarshalText makes a status a word in JSON.

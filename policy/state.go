@@ -28,12 +28,15 @@ func (s *State) IsZero() bool { return len(s.records) == 0 && s.stopped == nil &
 // Awaits reports whether the outcome of a call would still be kept: not if the call was forgotten since it began, or the
 // whole run was.
 func (s *State) Awaits(t Ticket) bool {
-	return t.valid && (s.open(t.id) >= 0 || s.window.armed && s.window.id == t.window)
+	if i := s.find(t.id); i >= 0 {
+		return t.valid && s.records[i].status == Open
+	}
+	return t.valid && s.window.armed && s.window.id == t.window
 }
 
 // Last returns the newest calls, n at the most, oldest first.
 func (s *State) Last(n int) []Record {
-	newest := s.records[max(0, len(s.records)-n):]
+	newest := s.records[max(0, len(s.records)-max(0, n)):]
 	last := make([]Record, len(newest))
 	for i := range newest {
 		last[i] = newest[i].public()
@@ -59,7 +62,12 @@ func (s *State) stop(v Verdict) { s.stopped = &v }
 // append adds a record. The history holds no more than size records, so the oldest have to go, and it takes no more memory
 // than for so many.
 func (s *State) append(r record, size int) {
-	r.tool, r.name = s.intern(r.tool), s.intern(r.name)
+	if r.name == r.tool {
+		r.tool = s.intern(r.tool)
+		r.name = r.tool
+	} else {
+		r.tool, r.name = s.intern(r.tool), s.intern(r.name)
+	}
 	if surplus := len(s.records) + 1 - size; surplus > 0 {
 		s.records = slices.Delete(s.records, 0, surplus)
 	}
@@ -83,7 +91,12 @@ func (s *State) intern(name string) string {
 	return strings.Clone(name)
 }
 
-// open finds the open record with an id.
-func (s *State) open(id uint64) int {
-	return slices.IndexFunc(s.records, func(r record) bool { return r.id == id && r.status == Open })
+// find finds the record with an id, the newest first: outcomes come soon after their calls.
+func (s *State) find(id uint64) int {
+	for i := len(s.records) - 1; i >= 0; i-- {
+		if s.records[i].id == id {
+			return i
+		}
+	}
+	return -1
 }

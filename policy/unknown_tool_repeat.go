@@ -15,11 +15,10 @@ var unknownToolRepeat = detector{
 		if count < v.unknown {
 			return finding{}
 		}
-		return finding{level: critical, count: count, threshold: v.unknown}
+		return finding{action: Block, count: count, threshold: v.unknown}
 	},
-	sameWarning: sameTool,
 	reason: func(f finding) string {
-		return fmt.Sprintf("Calls failed or were refused %d times because there is no tool of that name.", f.count)
+		return fmt.Sprintf("%d calls failed or were refused because there is no such tool.", f.count)
 	},
 	advice: "The tool does not exist and will not appear. Use only the tools that you were given, with their exact " +
 		"names; if none of them can do it, say so.",

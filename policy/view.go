@@ -23,11 +23,11 @@ func look(records []record, c Call, poll bool, l limits, unknown int) view {
 	return v
 }
 
-// countCall counts the records of the call. A streak has an anchor, its newest outcome, and goes back until an outcome
-// differs. Refusals belong to it where they are newer than the anchor or stand between two counted records, so that a
-// loop goes on to count while it is refused; if all outcomes were forgotten, the refusals alone make the streak.
+// countCall counts the records of the call. A streak starts at its newest outcome and goes back until an outcome differs.
+// Refusals belong to it where they are newer or stand between two counted records, so that a loop goes on to count while
+// it is refused; if all outcomes were forgotten, the refusals alone make the streak.
 func (v *view) countCall() {
-	var anchor *record
+	var counted *record // the last one that was counted
 	refusals, broken := 0, false
 	for i := len(v.records) - 1; i >= 0; i-- {
 		r := &v.records[i]
@@ -43,15 +43,15 @@ func (v *view) countCall() {
 		case broken:
 		case r.status == Refused:
 			refusals++
-		case anchor == nil || r.outcome == anchor.outcome:
-			anchor = r
+		case counted == nil || r.outcome == counted.outcome:
+			counted = r
 			v.streak += refusals + 1
 			refusals = 0
 		default:
 			broken = true
 		}
 	}
-	if anchor == nil {
+	if counted == nil {
 		v.streak = refusals
 	}
 }
@@ -76,9 +76,9 @@ func (v *view) countStale() {
 func (v view) grade(criticalCount, warningCount int) finding {
 	switch l := v.limits; {
 	case criticalCount >= l.critical:
-		return finding{level: critical, count: criticalCount, threshold: l.critical}
+		return finding{action: Block, count: criticalCount, threshold: l.critical}
 	case warningCount >= l.warning:
-		return finding{level: warning, count: warningCount, threshold: l.warning}
+		return finding{action: Warn, count: warningCount, threshold: l.warning}
 	}
 	return finding{}
 }

@@ -57,7 +57,7 @@ func TestAnUnknownToolIsRefused(t *testing.T) {
 		for _, observation := range m.last.read[:3] {
 			assert.Equal(t, notValid, observation)
 		}
-		assert.Regexp(t, `^\[loopguard\] Call refused: .* 3 times because there is no tool of that name`, m.last.read[3])
+		assert.Regexp(t, `^\[loopguard\] Call refused: .* 3 calls failed or were refused because there is no such tool`, m.last.read[3])
 
 		taken := steps(t, output)
 		require.Len(t, taken, 4)
