@@ -1,13 +1,9 @@
 package middleware
 
-import (
-	"log/slog"
-
-	"go.opentelemetry.io/otel/attribute"
-)
+import "go.opentelemetry.io/otel/attribute"
 
 // The names on traces. Those that start with gen_ai are from the OpenTelemetry semantic conventions for generative AI, and
-// exception.message is from the general ones.
+// those of errors and exceptions are from the general ones.
 const (
 	// EventDetection is the event of a detection that was reported: a warning, a block or an abort.
 	EventDetection = "loopguard.detection"
@@ -36,12 +32,29 @@ const (
 	// AttrStoreOperation is what the guard wanted of the store: begin, end, cancel, compacted or forget.
 	AttrStoreOperation = "loopguard.store.operation"
 
+	// AttrStep is what a duration is about: begin or end.
+	AttrStep = "loopguard.step"
+
+	// AttrOperationName is what a span is about: execute_tool or invoke_agent.
+	AttrOperationName = "gen_ai.operation.name"
+	// AttrAgentName is the name of an agent.
+	AttrAgentName = "gen_ai.agent.name"
 	// AttrToolName is the name of the tool that was called.
 	AttrToolName = "gen_ai.tool.name"
+	// AttrToolType is the type of the tool; it is always "function".
+	AttrToolType = "gen_ai.tool.type"
 	// AttrToolCallID is the id that the model gave the call.
 	AttrToolCallID = "gen_ai.tool.call.id"
+	// AttrErrorType is the class of a failure.
+	AttrErrorType = "error.type"
 	// AttrExceptionMessage is what an error says.
 	AttrExceptionMessage = "exception.message"
+)
+
+// The values of AttrOperationName.
+const (
+	OperationExecuteTool = "execute_tool"
+	OperationInvokeAgent = "invoke_agent"
 )
 
 // attributes returns what a trace says of a detection.
@@ -65,14 +78,4 @@ func (d Detection) attributes() []attribute.KeyValue {
 		attributes = append(attributes, attribute.String(AttrToolCallID, d.CallID))
 	}
 	return attributes
-}
-
-// logAttributes returns what a log says of a detection, under the same names as a trace.
-func (d Detection) logAttributes() []slog.Attr {
-	attributes := d.attributes()
-	logged := make([]slog.Attr, len(attributes))
-	for i, a := range attributes {
-		logged[i] = slog.Any(string(a.Key), a.Value.AsInterface())
-	}
-	return logged
 }

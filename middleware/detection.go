@@ -4,8 +4,10 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/log"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/loopguard-go/loopguard/canonical"
@@ -22,31 +24,79 @@ type Detection struct {
 	CallID string
 	// Run is the id of the run.
 	Run string
-	// Call is the digest of the call, equal for equal calls.
+	// Call is the digest of the call, equal for equal calls; see [WithDigestKey].
 	Call canonical.Digest
 }
 
-// reporter tells the world: the span in the context, the log, and the callbacks.
+// reporter tells the world: the span in the context or the logs of OpenTelemetry, metrics, the log, and the callbacks.
 type reporter struct {
-	callbacks []func(context.Context, Detection)
+	events    log.Logger // takes the events in place of the span, if it is not nil
+	metrics   metrics
 	logger    *slog.Logger
+	callbacks []func(context.Context, Detection)
 }
 
-// marking is locked while a span is marked, by whatever guard, see markSpan.
-var marking sync.Mutex
-
-func (r *reporter) detection(ctx context.Context, d Detection) {
+// detection reports a detection. stops says that it stops its run, and is not about a later call of a stopped one.
+func (r *reporter) detection(ctx context.Context, d Detection, stops bool) {
+	r.event(ctx, EventDetection, func() []attribute.KeyValue { return d.attributes() })
 	if span := trace.SpanFromContext(ctx); span.IsRecording() {
-		span.AddEvent(EventDetection, trace.WithAttributes(d.attributes()...))
 		markSpan(span, d)
 	}
+	r.metrics.detection(ctx, d, stops)
 	if r.logger != nil && r.logger.Enabled(ctx, slog.LevelWarn) {
-		r.logger.LogAttrs(ctx, slog.LevelWarn, "loopguard: detection", d.logAttributes()...)
+		r.logger.LogAttrs(ctx, slog.LevelWarn, "loopguard: detection", logAttributes(d.attributes())...)
 	}
 	for _, callback := range r.callbacks {
 		callback(ctx, d)
 	}
 }
+
+// storeFailure reports that a store failed.
+func (r *reporter) storeFailure(ctx context.Context, operation, run string, err error) {
+	attributes := func() []attribute.KeyValue {
+		return []attribute.KeyValue{
+			attribute.String(AttrStoreOperation, operation),
+			attribute.String(AttrRunID, run),
+			attribute.String(AttrExceptionMessage, err.Error()),
+		}
+	}
+	r.event(ctx, EventStoreFailure, attributes)
+	r.metrics.storeFailure(ctx, operation)
+	if r.logger != nil && r.logger.Enabled(ctx, slog.LevelWarn) {
+		r.logger.LogAttrs(ctx, slog.LevelWarn, "loopguard: store failed", logAttributes(attributes())...)
+	}
+}
+
+// notice reports something about the configuration.
+func (r *reporter) notice(n policy.Notice) {
+	if r.logger != nil {
+		r.logger.Warn("loopguard: configuration", slog.String("path", n.Path), slog.String("message", n.Message))
+	}
+}
+
+// event emits an event: as a record of the logs API, if there is a logger for it, else on the span. Attributes are made
+// only where someone will have them.
+func (r *reporter) event(ctx context.Context, name string, attributes func() []attribute.KeyValue) {
+	if r.events == nil {
+		if span := trace.SpanFromContext(ctx); span.IsRecording() {
+			span.AddEvent(name, trace.WithAttributes(attributes()...))
+		}
+		return
+	}
+	if !r.events.Enabled(ctx, log.EnabledParameters{Severity: log.SeverityWarn, EventName: name}) {
+		return
+	}
+	var record log.Record
+	record.SetEventName(name)
+	record.SetSeverity(log.SeverityWarn)
+	record.SetSeverityText("WARN")
+	record.SetTimestamp(time.Now())
+	record.AddAttributes(attributes()...)
+	r.events.Emit(ctx, record)
+}
+
+// marking is locked while a span is marked, by whatever guard, see markSpan.
+var marking sync.Mutex
 
 // markSpan sets the attributes of the span to its severest detection. Other than events, of which an SDK keeps a limited
 // number, they last, and they are what people search for. A span can have many detections: what it says already is asked
@@ -82,24 +132,11 @@ func severity(word string) policy.Action {
 	return policy.Allow
 }
 
-// storeFailure reports that a store failed.
-func (r *reporter) storeFailure(ctx context.Context, operation, run string, err error) {
-	if span := trace.SpanFromContext(ctx); span.IsRecording() {
-		span.AddEvent(EventStoreFailure, trace.WithAttributes(
-			attribute.String(AttrStoreOperation, operation),
-			attribute.String(AttrRunID, run),
-			attribute.String(AttrExceptionMessage, err.Error()),
-		))
+// logAttributes makes attributes of a trace those of a log.
+func logAttributes(attributes []attribute.KeyValue) []slog.Attr {
+	logged := make([]slog.Attr, len(attributes))
+	for i, a := range attributes {
+		logged[i] = slog.Any(string(a.Key), a.Value.AsInterface())
 	}
-	if r.logger != nil {
-		r.logger.LogAttrs(ctx, slog.LevelWarn, "loopguard: store failed",
-			slog.String("operation", operation), slog.String("run", run), slog.Any("error", err))
-	}
-}
-
-// notice reports something about the configuration.
-func (r *reporter) notice(n policy.Notice) {
-	if r.logger != nil {
-		r.logger.Warn("loopguard: configuration", slog.String("path", n.Path), slog.String("message", n.Message))
-	}
+	return logged
 }

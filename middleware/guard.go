@@ -2,6 +2,8 @@ package middleware
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -20,6 +22,7 @@ type Guard struct {
 
 	defaultRun     string
 	blocksAsErrors bool
+	digestKey      []byte
 }
 
 // New makes a guard. The error names what is wrong with the configuration or an option.
@@ -40,6 +43,10 @@ func New(c policy.Config, options ...Option) (*Guard, error) {
 	if o.store == nil {
 		o.store = NewMemoryStore()
 	}
+	instruments, err := newMetrics(o.meters, o.metricTools, o.store)
+	if err != nil {
+		return nil, fmt.Errorf("loopguard: %w", err)
+	}
 	identity := append([]canonical.Option{canonical.WithRules(func(tool string) canonical.Rule {
 		r := rules.ToolRule(tool)
 		return canonical.Rule{
@@ -50,9 +57,10 @@ func New(c policy.Config, options ...Option) (*Guard, error) {
 		policy:         rules,
 		notices:        notices,
 		canonicalizer:  canonical.New(identity...),
-		reporter:       reporter{callbacks: o.onDetection, logger: o.logger},
+		reporter:       reporter{events: o.events(), metrics: instruments, logger: o.logger, callbacks: o.onDetection},
 		defaultRun:     o.defaultRun,
 		blocksAsErrors: o.blocksAsErrors,
+		digestKey:      o.digestKey,
 	}
 	g.histories = newHistories(o.store, o.failClosed, rules, &g.reporter)
 	for _, n := range notices {
@@ -94,6 +102,17 @@ func (g *Guard) Forget(ctx context.Context) error {
 		return ErrNoRun
 	}
 	return g.histories.forget(ctx, run)
+}
+
+// publish returns a digest as it may be shown: with a key, nobody without it can find out what it is the digest of by
+// trying.
+func (g *Guard) publish(d canonical.Digest) canonical.Digest {
+	if len(g.digestKey) == 0 || d.IsZero() {
+		return d
+	}
+	mac := hmac.New(sha256.New, g.digestKey)
+	mac.Write(d[:])
+	return canonical.Digest(mac.Sum(nil)[:len(d)])
 }
 
 // run returns the id of the run that a context belongs to.

@@ -1,11 +1,15 @@
 package middleware
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
+
+	"go.opentelemetry.io/otel/log"
+	"go.opentelemetry.io/otel/metric"
 
 	"github.com/loopguard-go/loopguard/canonical"
 )
@@ -26,6 +30,18 @@ type config struct {
 	canonical      []canonical.Option
 	onDetection    []func(context.Context, Detection)
 	logger         *slog.Logger
+	loggers        log.LoggerProvider
+	meters         metric.MeterProvider
+	metricTools    []string
+	digestKey      []byte
+}
+
+// events returns what takes events in place of spans, if something does.
+func (c *config) events() log.Logger {
+	if c.loggers == nil {
+		return nil
+	}
+	return c.loggers.Logger(ScopeName, log.WithInstrumentationVersion(Version))
 }
 
 // WithStore sets where the histories of runs are kept. Default: a [MemoryStore] with its defaults. Guards with different
@@ -128,6 +144,53 @@ func WithLogger(l *slog.Logger) Option {
 			return errors.New("WithLogger: the logger is nil")
 		}
 		c.logger = l
+		return nil
+	})
+}
+
+// WithLoggerProvider sends the events, with the same names and attributes, as records of the OpenTelemetry logs API in place
+// of adding them to spans, where OpenTelemetry plans to have them. What is said on the span itself stays there. Default:
+// events are on spans.
+func WithLoggerProvider(p log.LoggerProvider) Option {
+	return option(func(c *config) error {
+		if p == nil {
+			return errors.New("WithLoggerProvider: the provider is nil")
+		}
+		c.loggers = p
+		return nil
+	})
+}
+
+// WithMeterProvider measures, with the instruments that are listed as Metric constants. Default: nothing is measured.
+func WithMeterProvider(p metric.MeterProvider) Option {
+	return option(func(c *config) error {
+		if p == nil {
+			return errors.New("WithMeterProvider: the provider is nil")
+		}
+		c.meters = p
+		return nil
+	})
+}
+
+// WithMetricTools names the tools that metrics tell apart, by [AttrToolName]. All others, and those that a model makes up,
+// are counted without a name, so that there are never more time series than you chose. Default: none. It needs
+// [WithMeterProvider].
+func WithMetricTools(tools ...string) Option {
+	return option(func(c *config) error {
+		c.metricTools = append(c.metricTools, tools...)
+		return nil
+	})
+}
+
+// WithDigestKey makes the digests that are shown, on traces, in logs and in errors, keyed ones (HMAC-SHA-256): without the
+// key nobody can find out by trying what arguments a digest stands for. Guards with the same key show the same digests.
+// Default: no key. Histories hold digests without key.
+func WithDigestKey(key []byte) Option {
+	return option(func(c *config) error {
+		if len(key) == 0 {
+			return errors.New("WithDigestKey: the key is empty")
+		}
+		c.digestKey = bytes.Clone(key)
 		return nil
 	})
 }

@@ -642,7 +642,7 @@ func TestStoreFailuresAreReported(t *testing.T) {
 				attribute.String("exception.message", "connection refused"),
 			}, events[0].Attributes)
 			assert.Empty(t, recorder.Ended()[0].Attributes(), "the span had no detection")
-			assert.Contains(t, log.String(), `level=WARN msg="loopguard: store failed" operation=`+operation+` run=r `)
+			assert.Contains(t, log.String(), `level=WARN msg="loopguard: store failed" loopguard.store.operation=`+operation+` loopguard.run.id=r `)
 			assert.Contains(t, log.String(), errDown.Error())
 		})
 	}
@@ -669,8 +669,8 @@ func TestOutageIsReportedOncePerRun(t *testing.T) {
 		return reported
 	}
 	outage := []string{
-		`"loopguard: store failed" operation=begin run=a error="connection refused"`,
-		`"loopguard: store failed" operation=begin run=b error="connection refused"`,
+		`"loopguard: store failed" loopguard.store.operation=begin loopguard.run.id=a exception.message="connection refused"`,
+		`"loopguard: store failed" loopguard.store.operation=begin loopguard.run.id=b exception.message="connection refused"`,
 	}
 	for range 2 {
 		for _, trouble := range []string{down, forgetful, deaf} {

@@ -24,6 +24,7 @@ type Ticket struct {
 	// What the history said when the call began.
 	store   Store // in which it began and will end
 	verdict policy.Verdict
+	stopped bool // before this call
 	pass    policy.Ticket
 	last    []policy.Record
 	refusal *LoopError
@@ -54,13 +55,15 @@ func (g *Guard) Begin(ctx context.Context, call Call) (*Ticket, error) {
 	if !ok {
 		return nil, ErrNoRun
 	}
+	start := g.reporter.metrics.start()
 	t.run = run
 	t.identity = g.canonicalizer.Identify(call.canonical())
 	if err := g.histories.begin(ctx, t, rand.Uint64()); err != nil {
 		return nil, err
 	}
+	g.reporter.metrics.called(ctx, t.identity.Tool, start)
 	if t.verdict.Action != policy.Allow {
-		g.reporter.detection(ctx, t.detection(t.verdict))
+		g.reporter.detection(ctx, t.detection(t.verdict), t.verdict.Stops() && !t.stopped)
 	}
 	if !t.verdict.Refused() {
 		return t, nil
@@ -108,12 +111,14 @@ func (t *Ticket) End(ctx context.Context, result Result, err error) error {
 	if !t.progress.CompareAndSwap(begun, ended) {
 		return nil
 	}
+	start := t.guard.reporter.metrics.start()
 	t.outcome = t.outcomeOf(result, err)
 	t.guard.histories.end(ctx, t)
+	t.guard.reporter.metrics.ended(ctx, start)
 	if t.closing.Action == policy.Allow {
 		return nil
 	}
-	t.guard.reporter.detection(ctx, t.detection(t.closing))
+	t.guard.reporter.detection(ctx, t.detection(t.closing), t.closing.Stops())
 	if !t.closing.Refused() {
 		return nil
 	}
@@ -147,16 +152,21 @@ func (t *Ticket) Cancel(ctx context.Context) {
 }
 
 func (t *Ticket) detection(v policy.Verdict) Detection {
-	return Detection{Verdict: v, Tool: t.identity.Name, CallID: t.call.ID, Run: t.run, Call: t.identity.Signature}
+	return Detection{Verdict: v, Tool: t.identity.Name, CallID: t.call.ID, Run: t.run, Call: t.guard.publish(t.identity.Signature)}
 }
 
 func (t *Ticket) loopError(v policy.Verdict) *LoopError {
+	for i := range t.last {
+		c := &t.last[i]
+		c.Signature, c.Outcome = t.guard.publish(c.Signature), t.guard.publish(c.Outcome)
+	}
 	return &LoopError{Verdict: v, Tool: t.identity.Name, Run: t.run, Calls: t.last}
 }
 
 // The steps of a ticket on the state of its run. A store may take each of them several times.
 
 func (t *Ticket) begin(s *policy.State, id uint64) {
+	_, t.stopped = s.Stopped()
 	t.verdict, t.pass = t.guard.policy.Begin(s, policy.Call{
 		ID:           id,
 		Tool:         t.identity.Tool,

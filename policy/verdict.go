@@ -53,6 +53,9 @@ type Verdict struct {
 // Refused reports whether the call must not run.
 func (v Verdict) Refused() bool { return v.Enforced && v.Action >= Block }
 
+// Stops reports whether the run is stopped.
+func (v Verdict) Stops() bool { return v.Enforced && v.Action == Abort }
+
 // Advice returns what a model should do instead of what the verdict is about, or nothing for [Allow].
 func (v Verdict) Advice() string {
 	for i := range detectors {

@@ -2,6 +2,7 @@ package langchain
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,23 +22,29 @@ import (
 // Only in an [Executor] can the model be told what the guard says of a tool that does not exist: there the context of the
 // run carries a memory of what is to be said at which step. Elsewhere such calls are counted and reported all the same,
 // and end in an abort; until then the model reads the words of agents.Executor.
-func Agent(guard *middleware.Guard, a agents.Agent) agents.Agent {
+func Agent(guard *middleware.Guard, a agents.Agent) agents.Agent { return guardAgent(guard, nil, a) }
+
+func guardAgent(guard *middleware.Guard, tracing *middleware.Tracing, a agents.Agent) agents.Agent {
 	if _, ok := a.(*agent); ok {
 		return a
 	}
-	return &agent{a, guard}
+	around := guard.Interceptor()
+	if tracing != nil {
+		around = middleware.Chain(tracing.Interceptor(), around)
+	}
+	return &agent{a, around}
 }
 
 type agent struct {
 	agents.Agent
-	guard *middleware.Guard
+	around middleware.Interceptor
 }
 
 // Unwrap returns the agent without guard.
 func (a *agent) Unwrap() agents.Agent { return a.Agent }
 
 // GetTools returns the tools of the agent, guarded. It is where an executor gets the tools that it calls.
-func (a *agent) GetTools() []tools.Tool { return Tools(a.guard, a.Agent.GetTools()) }
+func (a *agent) GetTools() []tools.Tool { return guardTools(a.around, a.Agent.GetTools()) }
 
 // Plan lets the agent decide what to do next, having read what the guard had to say about its invented tools. If it plans
 // to call such a tool and that stops the run, the error is a [*middleware.LoopError].
@@ -70,17 +77,18 @@ func (a *agent) has(name string) bool {
 
 // judgeUnknown takes a call of a tool that does not exist through the guard.
 func (a *agent) judgeUnknown(ctx context.Context, action schema.AgentAction) (remark, error) {
-	ticket, err := a.guard.Begin(ctx, middleware.Call{
-		ID: action.ToolID, Tool: action.Tool, Args: toolInput(action), Unknown: true,
-	})
-	if err != nil {
-		return remark{}, err
+	call := middleware.Call{ID: action.ToolID, Tool: action.Tool, Args: toolInput(action), Unknown: true}
+	unknown := fmt.Errorf("%w: %s", middleware.ErrUnknownTool, action.Tool)
+	result, err := a.around(func(context.Context, middleware.Call) (middleware.Result, error) {
+		return middleware.Result{}, unknown
+	})(ctx, call)
+	switch {
+	case result.Refusal != nil:
+		return remark{refusal: result.Text}, nil
+	case errors.Is(err, unknown): // and perhaps a note
+		return remark{note: strings.TrimPrefix(err.Error(), unknown.Error())}, nil
 	}
-	if text, refused := ticket.Refusal(); refused {
-		return remark{refusal: text}, nil
-	}
-	err = ticket.End(ctx, middleware.Result{}, fmt.Errorf("%w: %s", middleware.ErrUnknownTool, action.Tool))
-	return remark{note: ticket.Note()}, err
+	return remark{}, err
 }
 
 // sameTool reports whether two names are one to an executor.

@@ -16,8 +16,9 @@ import (
 // share.
 type Executor struct {
 	agents.Executor
-	guard *middleware.Guard
-	name  string
+	guard   *middleware.Guard
+	name    string
+	tracing *middleware.Tracing // nil for none
 }
 
 var (
@@ -32,10 +33,10 @@ var (
 // Decorators of the agent, such as one that shortens its steps, belong under the guard: put them there first.
 func Wrap(guard *middleware.Guard, executor *agents.Executor, options ...Option) *Executor {
 	e := &Executor{Executor: *executor, guard: guard}
-	e.Agent = Agent(guard, executor.Agent)
 	for _, o := range options {
 		o.apply(e)
 	}
+	e.Agent = guardAgent(guard, e.tracing, executor.Agent)
 	for _, n := range e.Notices() {
 		guard.LogNotice(n)
 	}
@@ -49,9 +50,14 @@ func Wrap(guard *middleware.Guard, executor *agents.Executor, options ...Option)
 // is a [*middleware.LoopError].
 func (e *Executor) Call(
 	ctx context.Context, inputs map[string]any, options ...chains.ChainCallOption,
-) (map[string]any, error) {
+) (outputs map[string]any, err error) {
 	ctx = withSession(e.openRun(ctx), e.Agent)
 	defer func() { _ = e.guard.Forget(ctx) }() // the guard reports it if its store fails
+	if e.tracing != nil {
+		spanned, end := e.tracing.StartAgent(ctx, e.name)
+		defer func() { end(err) }()
+		ctx = spanned
+	}
 	return e.Executor.Call(ctx, inputs, options...)
 }
 

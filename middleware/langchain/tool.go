@@ -15,25 +15,31 @@ import (
 // A refusal is the text that the tool returns, without error, and a warning is appended to the text; the tool's own
 // callbacks see neither. An abort is an error, a [*middleware.LoopError]. The errors of the tool itself are returned as
 // they are or, with a warning, unwrap to that.
-func Tool(guard *middleware.Guard, t tools.Tool) tools.Tool {
-	if isGuarded(t) {
-		return t
-	}
-	return &tool{t, guard}
-}
+func Tool(guard *middleware.Guard, t tools.Tool) tools.Tool { return guardTool(guard.Interceptor(), t) }
 
 // Tools guards all of several tools.
 func Tools(guard *middleware.Guard, all []tools.Tool) []tools.Tool {
+	return guardTools(guard.Interceptor(), all)
+}
+
+func guardTool(around middleware.Interceptor, t tools.Tool) tools.Tool {
+	if isGuarded(t) {
+		return t
+	}
+	return &tool{t, around}
+}
+
+func guardTools(around middleware.Interceptor, all []tools.Tool) []tools.Tool {
 	guarded := make([]tools.Tool, len(all))
 	for i, t := range all {
-		guarded[i] = Tool(guard, t)
+		guarded[i] = guardTool(around, t)
 	}
 	return guarded
 }
 
 type tool struct {
 	tools.Tool
-	guard *middleware.Guard
+	around middleware.Interceptor
 }
 
 // Unwrap returns the tool without guard.
@@ -42,11 +48,13 @@ func (t *tool) Unwrap() tools.Tool { return t.Tool }
 // Call runs the tool, if it may run.
 func (t *tool) Call(ctx context.Context, input string) (string, error) {
 	call := middleware.Call{ID: callID(ctx, t.Name(), input), Tool: t.Name(), Args: input}
-	result, err := t.guard.Do(ctx, call, func(ctx context.Context, call middleware.Call) (middleware.Result, error) {
-		said, err := t.Tool.Call(ctx, call.Args)
-		return middleware.Text(said), err
-	})
+	result, err := t.around(t.run)(ctx, call)
 	return result.Text, err
+}
+
+func (t *tool) run(ctx context.Context, call middleware.Call) (middleware.Result, error) {
+	said, err := t.Tool.Call(ctx, call.Args)
+	return middleware.Text(said), err
 }
 
 // isGuarded reports whether a tool is guarded, also under decorators that can be unwrapped.
