@@ -36,13 +36,19 @@ type reporter struct {
 	callbacks []func(context.Context, Detection)
 }
 
-// detection reports a detection. stops says that it stops its run, and is not about a later call of a stopped one.
-func (r *reporter) detection(ctx context.Context, d Detection, stops bool) {
+// effect is what a detection did, which its action alone does not tell.
+type effect struct {
+	refuses bool // its call: not if an outcome is what stopped the run
+	stops   bool // its run: not if that was stopped before
+}
+
+// detection reports a detection.
+func (r *reporter) detection(ctx context.Context, d Detection, e effect) {
 	r.event(ctx, EventDetection, func() []attribute.KeyValue { return d.attributes() })
 	if span := trace.SpanFromContext(ctx); span.IsRecording() {
 		markSpan(span, d)
 	}
-	r.metrics.detection(ctx, d, stops)
+	r.metrics.detection(ctx, d, e)
 	if r.logger != nil && r.logger.Enabled(ctx, slog.LevelWarn) {
 		r.logger.LogAttrs(ctx, slog.LevelWarn, "loopguard: detection", logAttributes(d.attributes())...)
 	}

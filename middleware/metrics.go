@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/metric/noop"
 
 	"github.com/loopguard-go/loopguard/canonical"
+	"github.com/loopguard-go/loopguard/policy"
 )
 
 // The metrics. Their attributes have few values: names of tools are the model's words, so that a tool is named only if it
@@ -92,6 +93,10 @@ func newMetrics(provider metric.MeterProvider, tools []string, store Store) (m m
 	if err != nil {
 		return m, fmt.Errorf("metrics: %w", err)
 	}
+	// A series that starts with its first stop is one whose increase nobody sees; so these start at zero.
+	for _, detector := range []string{policy.GlobalCircuitBreaker, policy.CompactionLoopPersisted} {
+		m.stopped.Add(context.Background(), 0, attributes(attribute.String(AttrDetector, detector)))
+	}
 	return m, nil
 }
 
@@ -147,8 +152,8 @@ func (m *metrics) ended(ctx context.Context, start time.Time) {
 	}
 }
 
-// detection counts a detection. stops says that it stops its run, and is not about a later call of a stopped one.
-func (m *metrics) detection(ctx context.Context, d Detection, stops bool) {
+// detection counts a detection.
+func (m *metrics) detection(ctx context.Context, d Detection, e effect) {
 	if !m.on {
 		return
 	}
@@ -158,11 +163,11 @@ func (m *metrics) detection(ctx context.Context, d Detection, stops bool) {
 	if _, ok := m.tools[canonical.FoldTool(d.Tool)]; ok {
 		by = append(by, attribute.String(AttrToolName, canonical.FoldTool(d.Tool)))
 	}
-	if d.Refused() {
+	if e.refuses {
 		m.refused.Add(ctx, 1, attributes(by...))
 	}
 	m.detected.Add(ctx, 1, attributes(append(slices.Clone(by), attribute.Bool(AttrEnforced, d.Enforced))...))
-	if stops {
+	if e.stops {
 		m.stopped.Add(ctx, 1, attributes(attribute.String(AttrDetector, d.Detector)))
 	}
 }

@@ -186,11 +186,12 @@ func WithMetricTools(tools ...string) Option {
 // key nobody can find out by trying what arguments a digest stands for. Guards with the same key show the same digests.
 // Default: no key. Histories hold digests without key.
 func WithDigestKey(key []byte) Option {
+	key = bytes.Clone(key)
 	return option(func(c *config) error {
 		if len(key) == 0 {
 			return errors.New("WithDigestKey: the key is empty")
 		}
-		c.digestKey = bytes.Clone(key)
+		c.digestKey = key
 		return nil
 	})
 }

@@ -63,7 +63,9 @@ func (g *Guard) Begin(ctx context.Context, call Call) (*Ticket, error) {
 	}
 	g.reporter.metrics.called(ctx, t.identity.Tool, start)
 	if t.verdict.Action != policy.Allow {
-		g.reporter.detection(ctx, t.detection(t.verdict), t.verdict.Stops() && !t.stopped)
+		g.reporter.detection(ctx, t.detection(t.verdict), effect{
+			refuses: t.verdict.Refused(), stops: t.verdict.Stops() && !t.stopped,
+		})
 	}
 	if !t.verdict.Refused() {
 		return t, nil
@@ -118,7 +120,7 @@ func (t *Ticket) End(ctx context.Context, result Result, err error) error {
 	if t.closing.Action == policy.Allow {
 		return nil
 	}
-	t.guard.reporter.detection(ctx, t.detection(t.closing), t.closing.Stops())
+	t.guard.reporter.detection(ctx, t.detection(t.closing), effect{stops: t.closing.Stops()})
 	if !t.closing.Refused() {
 		return nil
 	}
