@@ -3,6 +3,7 @@ package middleware
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"sync"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -18,7 +19,7 @@ type Detection struct {
 
 	// Tool is the name that the model wrote; one longer than 128 bytes is replaced by its digest.
 	Tool string
-	// CallID is the id that the model gave the call, if any.
+	// CallID is the id that the model gave the call, if any; one longer than 128 bytes is replaced by its digest.
 	CallID string
 	// Run is the id of the run.
 	Run string
@@ -40,8 +41,12 @@ func (r *reporter) detection(ctx context.Context, d Detection) {
 		span.AddEvent(EventDetection, trace.WithAttributes(d.attributes()...))
 		markSpan(span, d)
 	}
-	if r.logger != nil && r.logger.Enabled(ctx, slog.LevelWarn) {
-		r.logger.LogAttrs(ctx, slog.LevelWarn, "loopguard: detection", d.logAttributes()...)
+	level := slog.LevelWarn
+	if d.Action == policy.Abort {
+		level = slog.LevelError
+	}
+	if r.logger != nil && r.logger.Enabled(ctx, level) {
+		r.logger.LogAttrs(ctx, level, "loopguard: "+d.Action.String(), d.logAttributes()...)
 	}
 	for _, callback := range r.callbacks {
 		callback(ctx, d)
@@ -88,7 +93,7 @@ func (r *reporter) storeFailure(ctx context.Context, operation, run string, err 
 		span.AddEvent(EventStoreFailure, trace.WithAttributes(
 			attribute.String(AttrStoreOperation, operation),
 			attribute.String(AttrRunID, run),
-			attribute.String(AttrExceptionMessage, err.Error()),
+			attribute.String(AttrExceptionMessage, clean(err.Error())),
 		))
 	}
 	if r.logger != nil {
@@ -96,6 +101,9 @@ func (r *reporter) storeFailure(ctx context.Context, operation, run string, err 
 			slog.String("operation", operation), slog.String("run", run), slog.Any("error", err))
 	}
 }
+
+// clean makes a text valid UTF-8. Exporters refuse anything else, and with it all spans that they were about to send.
+func clean(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 // notice reports something about the configuration.
 func (r *reporter) notice(n policy.Notice) {

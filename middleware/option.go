@@ -72,7 +72,7 @@ func WithFailClosed() Option {
 }
 
 // WithKey lets a function say what makes the identity of a tool's calls, in place of their arguments: see
-// [canonical.WithKey]. It must not panic.
+// [canonical.WithKey]. It must not panic. Default: the arguments, by the rules of the configuration.
 func WithKey(tool string, key func(canonical.Call) string) Option {
 	return option(func(c *config) error {
 		if err := checkHook("WithKey", tool, key == nil); err != nil {
@@ -84,7 +84,7 @@ func WithKey(tool string, key func(canonical.Call) string) Option {
 }
 
 // WithCanonicalizer lets a function change the results of a tool before they are compared: see [canonical.WithResult]. It must
-// not panic.
+// not panic. Default: results are compared as they are.
 func WithCanonicalizer(tool string, change func(canonical.Call, canonical.Result) canonical.Result) Option {
 	return option(func(c *config) error {
 		if err := checkHook("WithCanonicalizer", tool, change == nil); err != nil {
@@ -120,8 +120,8 @@ func WithOnDetection(fn func(context.Context, Detection)) Option {
 	})
 }
 
-// WithLogger logs detections, failures of the store and what [Guard.Notices] says, at level Warn. Arguments and results
-// are never logged. Default: nothing is logged.
+// WithLogger logs detections, failures of the store and what [Guard.Notices] says: aborts at level Error, all else at level
+// Warn. Arguments and results are never logged. Default: nothing is logged.
 func WithLogger(l *slog.Logger) Option {
 	return option(func(c *config) error {
 		if l == nil {

@@ -147,7 +147,14 @@ func (t *Ticket) Cancel(ctx context.Context) {
 }
 
 func (t *Ticket) detection(v policy.Verdict) Detection {
-	return Detection{Verdict: v, Tool: t.identity.Name, CallID: t.call.ID, Run: t.run, Call: t.identity.Signature}
+	v.PairedTool = clean(v.PairedTool)
+	return Detection{
+		Verdict: v,
+		Tool:    clean(t.identity.Name),
+		CallID:  clean(canonical.Bound(t.call.ID)),
+		Run:     clean(t.run),
+		Call:    t.identity.Signature,
+	}
 }
 
 func (t *Ticket) loopError(v policy.Verdict) *LoopError {
