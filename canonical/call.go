@@ -25,7 +25,7 @@ type Call struct {
 // Identity is what a call is known by: its name, its signature, and how its outcome will be compared. It is taken once,
 // so that what happens to arguments later does not matter.
 type Identity struct {
-	// Tool is the folded name of the tool, and Name the one that the model wrote, see [BoundTool].
+	// Tool is the folded name of the tool, and Name the one that the model wrote, see [Bound].
 	Tool, Name string
 	// Action is the string argument "action" of a call, if it has one.
 	Action string
@@ -34,7 +34,7 @@ type Identity struct {
 
 	call   Call
 	kind   Kind
-	ignore []string
+	ignore []string // fields of results, folded
 	change func(Call, Result) Result
 }
 
@@ -63,10 +63,12 @@ func (c *Canonicalizer) Identify(call Call) Identity {
 
 	id := Identity{
 		Tool:   folded,
-		Name:   BoundTool(call.Tool),
+		Name:   Bound(call.Tool),
 		call:   call,
-		ignore: rule.IgnoreResult,
 		change: c.results[folded],
+	}
+	for _, field := range rule.IgnoreResult {
+		id.ignore = append(id.ignore, foldField(field))
 	}
 	id.Action, _ = w.isText(w.get(args, "action"))
 	id.kind = kindOf(folded, id.Action, rule.Kind)

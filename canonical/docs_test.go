@@ -26,6 +26,9 @@ func TestIdentityPageIsComplete(t *testing.T) {
 	for field := range deliveryFields {
 		assert.True(t, named[field], "the page does not name the field %s", field)
 	}
+	for _, field := range append([]string{"exitcode", "returncode", "rc", "tail", "warningtext", "reason", "host", "command"}, processFields...) {
+		assert.True(t, named[field], "the page does not name the field %s", field)
+	}
 	tools := []string{
 		"exec", "bash", "shell", "sh", "terminal", "run_command", "execute_command", "run_shell_command",
 		"run_terminal_cmd", "command_status", "process", "sessions_send", "conversations_send", "send_message", "message",

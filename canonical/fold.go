@@ -6,21 +6,21 @@ import (
 	"unicode/utf8"
 )
 
-// maxToolName is the length in bytes up to which the name of a tool is kept as it is.
-const maxToolName = 128
+// maxName is the length in bytes up to which a name is kept as it is.
+const maxName = 128
 
 // FoldTool returns the form in which names of tools are compared: trimmed and lower-cased.
 func FoldTool(name string) string { return strings.ToLower(strings.TrimSpace(name)) }
 
-// BoundTool returns a name as it is kept: one longer than 128 bytes is replaced by its digest. Names are the model's words
-// and may be megabytes.
-func BoundTool(name string) string {
-	if len(name) <= maxToolName {
+// Bound returns a name, or an id, as it is kept and reported: one longer than 128 bytes is replaced by its digest. They are
+// the model's words and may be megabytes.
+func Bound(name string) string {
+	if len(name) <= maxName {
 		return name
 	}
 	w := borrow()
 	defer w.release()
-	w.encoder.begin("tool")
+	w.encoder.begin("name")
 	w.encoder.text(name)
 	return w.encoder.sum().String()
 }

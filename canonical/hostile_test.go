@@ -47,6 +47,14 @@ var hostile = map[string]func(size int) string{
 	"masks that almost match": func(n int) string {
 		return `{"exitCode":1,"output":"` + repeat("2026-01-01T10:00 0x pid pid 12:34: 1.5.1.5 attempt session ", n) + `"}`
 	},
+	"many ids and nothing": func(n int) string {
+		return `{"m":[` + numbered(`{"messageId":"i%05d"},`, n/2) + repeat(`"",`, n/2) + `"x"]}`
+	},
+	"ids beside a part": func(n int) string {
+		return `{"content":[{"type":"image","data":"` + strings.Repeat("a", n/2) + `"}],"details":{"m":[` +
+			numbered(`{"messageId":"`+strings.Repeat("a", 60)+`%d"},`, n/2) + `1]}}`
+	},
+	"colons": func(n int) string { return strings.Repeat(":", n) },
 	"an unknown tool": func(n int) string {
 		return `{"isError":true,"content":[{"type":"text","text":"` + repeat("tool tool ", n) + `"}]}`
 	},
@@ -77,7 +85,7 @@ func digest(tool, input string) time.Duration {
 	return time.Since(start)
 }
 
-var tools = []string{"f", "exec", "command_status", "send_message", "tool tool"}
+var tools = []string{"f", "exec", "command_status", "send_message", "tool tool", ":"}
 
 // Whatever the input, eight times as much of it takes about eight times as long, and it costs no more than a multiple of
 // what benign input of its size costs. The bounds are generous: what they are there for is cost that grows with the square

@@ -110,13 +110,17 @@ func (d *delivery) echoes() func(string) string {
 		return cmp.Or(cmp.Compare(len(b), len(a)), strings.Compare(a, b))
 	})
 	ids := slices.Compact(d.ids)
-	size := 1
-	for i := d.top; i < d.nodes[d.top].end; i++ {
-		size += len(d.nodes[i].text)
+	size := 0
+	for i := range d.nodes {
+		size += 1 + len(d.nodes[i].text)
 	}
-	const passes, work = 64, 16 << 20
+	const passes, work = 64, 4 << 20
 	ids = ids[:min(len(ids), passes+work/size)]
+	shortest := len(ids[len(ids)-1])
 	return func(said string) string {
+		if len(said) < shortest {
+			return said
+		}
 		for _, id := range ids {
 			said = strings.ReplaceAll(said, id, masked)
 		}

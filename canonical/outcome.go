@@ -51,7 +51,7 @@ func (id *Identity) Result(r Result) Outcome {
 
 func (id *Identity) ignores(name string) bool {
 	for _, ignored := range id.ignore {
-		if foldsTo(name, foldField(ignored)) {
+		if foldsTo(name, ignored) {
 			return true
 		}
 	}

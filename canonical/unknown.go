@@ -20,14 +20,16 @@ func namesUnknownTool(said, tool string) bool {
 		return false
 	}
 	said = strings.ToLower(said)
-	// Occurrences are taken without overlaps, so that the cost is linear whatever name and text are.
+	// Occurrences are taken without overlaps, and none is looked at from before the one before it (but for the words that
+	// may stand there), so that the cost is linear whatever name and text are.
+	const words = len("x unknown tool")
 	for from := 0; ; {
 		i := strings.Index(said[from:], name)
 		if i < 0 {
 			return false
 		}
 		start, end := from+i, from+i+len(name)
-		if standsAlone(said, start, end) && saysUnknown(unquote(said[:start], said[end:])) {
+		if standsAlone(said, start, end) && saysUnknown(unquote(said[max(from-words, 0):start], said[end:])) {
 			return true
 		}
 		from = end

@@ -52,6 +52,9 @@ func TestReadmeGoCompiles(t *testing.T) {
 
 // The configuration of the README is valid, for every agent in it, and nothing in it surprises.
 func TestReadmeConfigurationIsValid(t *testing.T) {
+	example, err := os.ReadFile("../examples/loops.json5")
+	require.NoError(t, err)
+	require.Equal(t, blocks(t, "json5")[0], string(example), "the example is the one of the README")
 	for _, document := range blocks(t, "json5") {
 		for _, agent := range []string{"", "nightly"} {
 			config, err := policy.ParseConfig(strings.NewReader(document), agent)

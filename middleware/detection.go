@@ -3,6 +3,7 @@ package middleware
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -20,7 +21,7 @@ type Detection struct {
 
 	// Tool is the name that the model wrote; one longer than 128 bytes is replaced by its digest.
 	Tool string
-	// CallID is the id that the model gave the call, if any.
+	// CallID is the id that the model gave the call, if any; one longer than 128 bytes is replaced by its digest.
 	CallID string
 	// Run is the id of the run.
 	Run string
@@ -36,10 +37,11 @@ type reporter struct {
 	callbacks []func(context.Context, Detection)
 }
 
-// effect is what a detection did, which its action alone does not tell.
+// effect is what a detection does not tell: the tool as the user knows it, and what came of it.
 type effect struct {
-	refuses bool // its call: not if an outcome is what stopped the run
-	stops   bool // its run: not if that was stopped before
+	tool    string // by its whole folded name
+	refuses bool   // its call: not if an outcome is what stopped the run
+	stops   bool   // its run: not if that was stopped before
 }
 
 // detection reports a detection.
@@ -49,8 +51,12 @@ func (r *reporter) detection(ctx context.Context, d Detection, e effect) {
 		markSpan(span, d)
 	}
 	r.metrics.detection(ctx, d, e)
-	if r.logger != nil && r.logger.Enabled(ctx, slog.LevelWarn) {
-		r.logger.LogAttrs(ctx, slog.LevelWarn, "loopguard: detection", logAttributes(d.attributes())...)
+	level := slog.LevelWarn
+	if d.Action == policy.Abort {
+		level = slog.LevelError
+	}
+	if r.logger != nil && r.logger.Enabled(ctx, level) {
+		r.logger.LogAttrs(ctx, level, "loopguard: "+d.Action.String(), logAttributes(d.attributes())...)
 	}
 	for _, callback := range r.callbacks {
 		callback(ctx, d)
@@ -62,8 +68,8 @@ func (r *reporter) storeFailure(ctx context.Context, operation, run string, err 
 	attributes := func() []attribute.KeyValue {
 		return []attribute.KeyValue{
 			attribute.String(AttrStoreOperation, operation),
-			attribute.String(AttrRunID, run),
-			attribute.String(AttrExceptionMessage, err.Error()),
+			attribute.String(AttrRunID, clean(run)),
+			attribute.String(AttrExceptionMessage, clean(err.Error())),
 		}
 	}
 	r.event(ctx, EventStoreFailure, attributes)
@@ -137,6 +143,9 @@ func severity(word string) policy.Action {
 	}
 	return policy.Allow
 }
+
+// clean makes a text valid UTF-8. Exporters refuse anything else, and with it all spans that they were about to send.
+func clean(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 // logAttributes makes attributes of a trace those of a log.
 func logAttributes(attributes []attribute.KeyValue) []slog.Attr {

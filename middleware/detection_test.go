@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 
@@ -355,7 +356,7 @@ func TestDetectionsAreLoggedUnderTheNamesOfTheTrace(t *testing.T) {
 	delete(line, "time")
 	assert.Equal(t, map[string]any{
 		"level":                 "WARN",
-		"msg":                   "loopguard: detection",
+		"msg":                   "loopguard: warn",
 		"loopguard.detector":    "generic_repeat",
 		"loopguard.action":      "warn",
 		"loopguard.enforced":    true,
@@ -374,5 +375,20 @@ func TestLoggerThatIsNotInterestedGetsNothing(t *testing.T) {
 	handler := slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelError})
 	guard := newGuard(t, middleware.WithLogger(slog.New(handler)), middleware.WithStore(newWayward(down)))
 	runInto(t, guard, inRun())
-	assert.Empty(t, out.String())
+	assert.Regexp(t, `^time=\S+ level=ERROR msg="loopguard: abort" [^\n]*\n$`, out.String(), "only an abort is an error")
+}
+
+// What a model wrote may be no UTF-8 and of any length. Exporters refuse such spans, and with them all of a batch.
+func TestNamesAndIDsAreMadeHarmless(t *testing.T) {
+	var seen middleware.Detection
+	guard := newGuard(t, middleware.WithOnDetection(func(_ context.Context, d middleware.Detection) { seen = d }))
+	ctx := middleware.WithRun(context.Background(), "run\xff")
+	call := middleware.Call{Tool: "bad\xffname", ID: strings.Repeat("i", 5<<20)}
+	for range 11 {
+		_, err := guard.Do(ctx, call, returns("the same"))
+		require.NoError(t, err)
+	}
+	assert.Equal(t, "bad\uFFFDname", seen.Tool)
+	assert.Equal(t, "run\uFFFD", seen.Run)
+	assert.Regexp(t, `^sha256:[0-9a-f]{32}$`, seen.CallID)
 }

@@ -14,7 +14,8 @@ var errPanicked = errors.New("the tool panicked")
 //
 // If the call is blocked, next is not called and the result is what the model is to read; its Refusal says more. With
 // [WithBlocksAsErrors] the error is the refusal instead. If the run is stopped, the error is a [*LoopError]. If the model
-// is to be warned, a note is added to the text of the result, or to the error of the tool, which still unwraps to it.
+// is to be warned, a note is added to the text of the result, or to the error of the tool, which still unwraps to it. A result
+// without text has the note for its text then, beside its details: show the model both.
 //
 // A panic of the tool is remembered as a failure and goes on. An error that is [context.Canceled] means that the caller
 // gave the call up: the history forgets it.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 
 	"github.com/loopguard-go/loopguard/canonical"
 	"github.com/loopguard-go/loopguard/policy"
@@ -47,8 +46,12 @@ func (e *LoopError) Error() string {
 	if e.Action == policy.Abort {
 		what, hint = "run stopped", "It stays stopped until it is forgotten (Guard.Forget)."
 	}
-	return fmt.Sprintf("loopguard: %s by %s at %d (threshold %d), tool %q, run %q: %s %s",
-		what, e.Detector, e.Count, e.Threshold, e.Tool, e.Run, e.Reason, hint)
+	tool := fmt.Sprintf("tool %q", e.Tool)
+	if e.PairedTool != "" {
+		tool += fmt.Sprintf(" in turn with %q", e.PairedTool)
+	}
+	return fmt.Sprintf("loopguard: %s by %s at %d (threshold %d), %s, run %q: %s %s",
+		what, e.Detector, e.Count, e.Threshold, tool, e.Run, e.Reason, hint)
 }
 
 // Is makes every LoopError match [ErrLoop].
@@ -58,7 +61,7 @@ func (e *LoopError) Is(target error) bool { return target == ErrLoop }
 func (e *LoopError) LogValue() slog.Value {
 	calls := make([]string, len(e.Calls))
 	for i, c := range e.Calls {
-		calls[i] = strings.TrimSpace(fmt.Sprintf("%q %s %s %s", c.Tool, c.Signature, c.Status, c.Detector))
+		calls[i] = c.String()
 	}
 	return slog.GroupValue(
 		slog.String("action", e.Action.String()),

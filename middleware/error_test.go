@@ -162,7 +162,7 @@ func TestErrorIsAGroupInAStructuredLog(t *testing.T) {
 	calls, ok := line.Err["calls"].([]any)
 	require.True(t, ok)
 	require.Len(t, calls, 5)
-	assert.Equal(t, fmt.Sprintf("%q %s refused generic_repeat", "read", stop.Calls[0].Signature), calls[0])
+	assert.Equal(t, fmt.Sprintf("%q %s refused by generic_repeat", "read", stop.Calls[0].Signature), calls[0])
 }
 
 func TestPairedToolIsInTheStructuredLog(t *testing.T) {

@@ -256,3 +256,35 @@ func ExampleChildRun() {
 	// calls belong to r1/research-1
 	// calls belong to r1/research-2
 }
+
+// The first interceptor is the outermost: it sees a refusal of the guard as a result.
+func ExampleChain() {
+	guard, err := middleware.New(policy.Tight())
+	if err != nil {
+		panic(err)
+	}
+	refusals := 0
+	count := func(next middleware.Handler) middleware.Handler {
+		return func(ctx context.Context, call middleware.Call) (middleware.Result, error) {
+			result, err := next(ctx, call)
+			if result.Refusal != nil {
+				refusals++
+			}
+			return result, err
+		}
+	}
+	handle := middleware.Chain(count, guard.Interceptor())(
+		func(context.Context, middleware.Call) (middleware.Result, error) {
+			return middleware.Text("the same"), nil
+		})
+
+	ctx := middleware.NewRun(context.Background())
+	for range 12 {
+		if _, err := handle(ctx, middleware.Call{Tool: "read", Args: `{"path":"/a"}`}); err != nil {
+			panic(err)
+		}
+	}
+	fmt.Println("refused:", refusals)
+	// Output:
+	// refused: 2
+}

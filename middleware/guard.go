@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/loopguard-go/loopguard/canonical"
 	"github.com/loopguard-go/loopguard/policy"
@@ -40,6 +41,9 @@ func New(c policy.Config, options ...Option) (*Guard, error) {
 			return nil, fmt.Errorf("loopguard: %w", err)
 		}
 	}
+	if o.meters == nil && len(o.metricTools) > 0 {
+		return nil, errors.New("loopguard: WithMetricTools: nothing is measured without WithMeterProvider")
+	}
 	if o.store == nil {
 		o.store = NewMemoryStore()
 	}
@@ -70,7 +74,7 @@ func New(c policy.Config, options ...Option) (*Guard, error) {
 }
 
 // Notices returns what the author of the configuration will want to know, such as thresholds that were raised.
-func (g *Guard) Notices() []policy.Notice { return g.notices }
+func (g *Guard) Notices() []policy.Notice { return slices.Clone(g.notices) }
 
 // Thresholds returns the counts from which the guard acts on tools that have none of their own, and whether it judges calls
 // at all.
@@ -97,6 +101,9 @@ func (g *Guard) Compacted(ctx context.Context) error {
 // Forget removes the history of the run: it is over, or starts afresh. A stopped run can make calls again after it. Calls
 // that are still in flight leave no outcome. The error is [ErrNoRun] or that of the store.
 func (g *Guard) Forget(ctx context.Context) error {
+	if g.policy.Off() {
+		return nil
+	}
 	run, ok := g.run(ctx)
 	if !ok {
 		return ErrNoRun

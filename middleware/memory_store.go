@@ -22,7 +22,7 @@ const (
 // forgotten. A run that had to go starts afresh at its next call, and is counted. A run takes a few KiB.
 //
 // The runs are spread over shards with a lock each. There are no goroutines, and nothing to close: what is too old goes
-// when its shard is used next.
+// when its shard is used next. [NewMemoryStore] makes one; the zero value is of no use.
 type MemoryStore struct {
 	shards  []shard
 	seed    maphash.Seed
@@ -55,7 +55,8 @@ type memoryStoreOption func(*memoryStoreConfig)
 func (o memoryStoreOption) applyToMemoryStore(c *memoryStoreConfig) { o(c) }
 
 // WithMaxRuns sets the number of runs that are kept; the one that was used longest ago goes first. Default 65,536, at
-// least 1. Above 1,024 it is kept within a few per cent, because each shard has its share.
+// least 1. From 2,048 on it is kept within about a
+// tenth, because each shard has its share.
 func WithMaxRuns(n int) MemoryStoreOption {
 	return memoryStoreOption(func(c *memoryStoreConfig) { c.maxRuns = max(n, 1) })
 }

@@ -160,8 +160,8 @@ func (m *metrics) detection(ctx context.Context, d Detection, e effect) {
 	by := []attribute.KeyValue{
 		attribute.String(AttrDetector, d.Detector), attribute.String(AttrAction, d.Action.String()),
 	}
-	if _, ok := m.tools[canonical.FoldTool(d.Tool)]; ok {
-		by = append(by, attribute.String(AttrToolName, canonical.FoldTool(d.Tool)))
+	if _, ok := m.tools[e.tool]; ok {
+		by = append(by, attribute.String(AttrToolName, e.tool))
 	}
 	if e.refuses {
 		m.refused.Add(ctx, 1, attributes(by...))

@@ -88,7 +88,7 @@ func WithFailClosed() Option {
 }
 
 // WithKey lets a function say what makes the identity of a tool's calls, in place of their arguments: see
-// [canonical.WithKey]. It must not panic.
+// [canonical.WithKey]. It must not panic. Default: the arguments, by the rules of the configuration.
 func WithKey(tool string, key func(canonical.Call) string) Option {
 	return option(func(c *config) error {
 		if err := checkHook("WithKey", tool, key == nil); err != nil {
@@ -100,7 +100,7 @@ func WithKey(tool string, key func(canonical.Call) string) Option {
 }
 
 // WithCanonicalizer lets a function change the results of a tool before they are compared: see [canonical.WithResult]. It must
-// not panic.
+// not panic. Default: results are compared as they are.
 func WithCanonicalizer(tool string, change func(canonical.Call, canonical.Result) canonical.Result) Option {
 	return option(func(c *config) error {
 		if err := checkHook("WithCanonicalizer", tool, change == nil); err != nil {
@@ -113,9 +113,15 @@ func WithCanonicalizer(tool string, change func(canonical.Call, canonical.Result
 
 // checkHook says what is wrong with a function for one tool.
 func checkHook(option, tool string, isNil bool) error {
-	switch {
-	case isNil:
+	if isNil {
 		return fmt.Errorf("%s: the function is nil", option)
+	}
+	return checkTool(option, tool)
+}
+
+// checkTool says what is wrong with the name of a tool.
+func checkTool(option, tool string) error {
+	switch {
 	case canonical.FoldTool(tool) == "":
 		return fmt.Errorf("%s: the name of the tool is empty", option)
 	case strings.ContainsAny(tool, "*?"):
@@ -136,8 +142,8 @@ func WithOnDetection(fn func(context.Context, Detection)) Option {
 	})
 }
 
-// WithLogger logs detections, failures of the store and what [Guard.Notices] says, at level Warn. Arguments and results
-// are never logged. Default: nothing is logged.
+// WithLogger logs detections, failures of the store and what [Guard.Notices] says: aborts at level Error, all else at level
+// Warn. Arguments and results are never logged. Default: nothing is logged.
 func WithLogger(l *slog.Logger) Option {
 	return option(func(c *config) error {
 		if l == nil {
@@ -161,7 +167,8 @@ func WithLoggerProvider(p log.LoggerProvider) Option {
 	})
 }
 
-// WithMeterProvider measures, with the instruments that are listed as Metric constants. Default: nothing is measured.
+// WithMeterProvider measures, with the instruments that are listed as Metric constants. Guards with one provider should share
+// a store: of the numbers of two memory stores it keeps one. Default: nothing is measured.
 func WithMeterProvider(p metric.MeterProvider) Option {
 	return option(func(c *config) error {
 		if p == nil {
@@ -177,6 +184,11 @@ func WithMeterProvider(p metric.MeterProvider) Option {
 // [WithMeterProvider].
 func WithMetricTools(tools ...string) Option {
 	return option(func(c *config) error {
+		for _, tool := range tools {
+			if err := checkTool("WithMetricTools", tool); err != nil {
+				return err
+			}
+		}
 		c.metricTools = append(c.metricTools, tools...)
 		return nil
 	})

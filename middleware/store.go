@@ -7,7 +7,8 @@ import (
 )
 
 // Store keeps the states of runs. It only stores: all rules are elsewhere, and so is what to do when it fails.
-// Implementations are safe for concurrent use.
+// Implementations are safe for concurrent use. A state has no form outside the process yet, so that stores can keep it in
+// memory only.
 type Store interface {
 	// Update lets fn change the state of a run, atomically: no other Update of the run sees or loses a part of it. A run
 	// that the store does not have is the zero state. If fn returns an error, Update keeps nothing of what fn did and

@@ -64,6 +64,7 @@ func (g *Guard) Begin(ctx context.Context, call Call) (*Ticket, error) {
 	g.reporter.metrics.called(ctx, t.identity.Tool, start)
 	if t.verdict.Action != policy.Allow {
 		g.reporter.detection(ctx, t.detection(t.verdict), effect{
+			tool:    t.identity.Tool,
 			refuses: t.verdict.Refused(), stops: t.verdict.Stops() && !t.stopped,
 		})
 	}
@@ -120,7 +121,7 @@ func (t *Ticket) End(ctx context.Context, result Result, err error) error {
 	if t.closing.Action == policy.Allow {
 		return nil
 	}
-	t.guard.reporter.detection(ctx, t.detection(t.closing), effect{stops: t.closing.Stops()})
+	t.guard.reporter.detection(ctx, t.detection(t.closing), effect{tool: t.identity.Tool, stops: t.closing.Stops()})
 	if !t.closing.Refused() {
 		return nil
 	}
@@ -154,7 +155,14 @@ func (t *Ticket) Cancel(ctx context.Context) {
 }
 
 func (t *Ticket) detection(v policy.Verdict) Detection {
-	return Detection{Verdict: v, Tool: t.identity.Name, CallID: t.call.ID, Run: t.run, Call: t.guard.publish(t.identity.Signature)}
+	v.PairedTool = clean(v.PairedTool)
+	return Detection{
+		Verdict: v,
+		Tool:    clean(t.identity.Name),
+		CallID:  clean(canonical.Bound(t.call.ID)),
+		Run:     clean(t.run),
+		Call:    t.guard.publish(t.identity.Signature),
+	}
 }
 
 func (t *Ticket) loopError(v policy.Verdict) *LoopError {

@@ -33,11 +33,12 @@ func NewTracing(provider trace.TracerProvider) *Tracing {
 //	handle := middleware.Chain(tracing.Interceptor(), guard.Interceptor())(runTool)
 func (t *Tracing) Interceptor() Interceptor {
 	return func(next Handler) Handler {
-		return func(ctx context.Context, call Call) (Result, error) {
+		return func(ctx context.Context, call Call) (result Result, err error) {
 			ctx, span := t.StartTool(ctx, call)
 			defer span.End()
-			result, err := next(ctx, call)
-			span.Finish(result, err)
+			err = errPanicked // stays so if the tool panics
+			defer func() { span.Finish(result, err) }()
+			result, err = next(ctx, call)
 			return result, err
 		}
 	}
@@ -46,8 +47,8 @@ func (t *Tracing) Interceptor() Interceptor {
 // StartTool opens the span of a tool call, to be ended with [ToolSpan.End]. The context that it returns is the one to call
 // [Guard.Begin] with.
 func (t *Tracing) StartTool(ctx context.Context, call Call) (context.Context, ToolSpan) {
-	name := canonical.BoundTool(call.Tool)
-	ctx, span := t.tracer.Start(ctx, OperationExecuteTool+" "+name, trace.WithSpanKind(trace.SpanKindInternal))
+	name := clean(canonical.Bound(call.Tool))
+	ctx, span := t.tracer.Start(ctx, title(OperationExecuteTool, name), trace.WithSpanKind(trace.SpanKindInternal))
 	if span.IsRecording() {
 		span.SetAttributes(
 			attribute.String(AttrOperationName, OperationExecuteTool),
@@ -55,7 +56,7 @@ func (t *Tracing) StartTool(ctx context.Context, call Call) (context.Context, To
 			attribute.String(AttrToolType, "function"),
 		)
 		if call.ID != "" {
-			span.SetAttributes(attribute.String(AttrToolCallID, call.ID))
+			span.SetAttributes(attribute.String(AttrToolCallID, clean(canonical.Bound(call.ID))))
 		}
 	}
 	return ctx, ToolSpan{span}
@@ -85,18 +86,15 @@ func (s ToolSpan) Finish(result Result, err error) {
 // StartAgent opens the span of an agent's run, "invoke_agent NAME". The context names the run, see [WithRun]. The function
 // ends the span; it is given what the agent returned.
 func (t *Tracing) StartAgent(ctx context.Context, name string) (context.Context, func(error)) {
-	title := OperationInvokeAgent
-	if name != "" {
-		title += " " + name
-	}
-	ctx, span := t.tracer.Start(ctx, title, trace.WithSpanKind(trace.SpanKindInternal))
+	name = clean(name)
+	ctx, span := t.tracer.Start(ctx, title(OperationInvokeAgent, name), trace.WithSpanKind(trace.SpanKindInternal))
 	if span.IsRecording() {
 		span.SetAttributes(attribute.String(AttrOperationName, OperationInvokeAgent))
 		if name != "" {
 			span.SetAttributes(attribute.String(AttrAgentName, name))
 		}
 		if run, ok := RunID(ctx); ok {
-			span.SetAttributes(attribute.String(AttrRunID, run))
+			span.SetAttributes(attribute.String(AttrRunID, clean(run)))
 		}
 	}
 	return ctx, func(err error) {
@@ -106,6 +104,14 @@ func (t *Tracing) StartAgent(ctx context.Context, name string) (context.Context,
 		}
 		span.End()
 	}
+}
+
+// title is the name of a span.
+func title(operation, name string) string {
+	if name == "" {
+		return operation
+	}
+	return operation + " " + name
 }
 
 // setStopped makes the status of a span an error if a run was stopped.
@@ -127,6 +133,12 @@ func errorType(err error) string {
 		return "context.DeadlineExceeded"
 	case errors.Is(err, ErrUnknownTool):
 		return "unknown_tool"
+	case errors.Is(err, ErrNoRun):
+		return "loopguard.no_run"
+	case errors.Is(err, ErrStore):
+		return "loopguard.store"
+	case errors.Is(err, errPanicked):
+		return "panic"
 	}
 	if noted, ok := errors.AsType[*notedError](err); ok {
 		err = noted.error

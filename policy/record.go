@@ -72,6 +72,23 @@ type Record struct {
 	Detector string
 }
 
+// String returns the record as one line: tool, call, how far it came, and what came of it.
+func (r Record) String() string {
+	line := fmt.Sprintf("%q %s %s", r.Tool, r.Signature, r.Status)
+	switch {
+	case r.Status == Refused:
+		return line + " by " + r.Detector
+	case r.Failure:
+		line += " with failure " + r.Outcome.String()
+	case r.Status == Done:
+		line += " with result " + r.Outcome.String()
+	}
+	if r.Detector != "" {
+		line += ", warned of by " + r.Detector
+	}
+	return line
+}
+
 func (r *record) public() Record {
 	by := r.refusedBy
 	if by == nobody {

@@ -82,7 +82,9 @@ func progress(step int) tool {
 // subAgent has a model that hands its work to another agent. That one reads the same page again and again; the guard
 // refuses it there, and the run of the model itself is not touched.
 func subAgent(ctx context.Context, guard *middleware.Guard, out io.Writer) error {
+	uses := 0
 	researcher := func(ctx context.Context, _ string) (string, error) {
+		uses++ // each use of a sub-agent is a run of its own
 		model := &scripted{name: "researcher", out: out, decide: func(turn int, read []string) ([]llms.ToolCall, string) {
 			if refused(read) {
 				return nil, "The page names no author."
@@ -92,7 +94,7 @@ func subAgent(ctx context.Context, guard *middleware.Guard, out io.Writer) error
 		a := &agent{model: model, guard: guard, tools: map[string]tool{
 			"read_page": func(context.Context, string) (string, error) { return "Example Domain", nil },
 		}}
-		return a.run(middleware.ChildRun(ctx, "researcher"), "Who wrote it?")
+		return a.run(middleware.ChildRun(ctx, fmt.Sprintf("researcher-%d", uses)), "Who wrote it?")
 	}
 	model := &scripted{name: "model", out: out, decide: func(turn int, read []string) ([]llms.ToolCall, string) {
 		if turn == 1 {

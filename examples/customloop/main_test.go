@@ -27,7 +27,7 @@ func TestCustomLoop(t *testing.T) {
 		"guard: warn by known_poll_no_progress at 5, tool job_c, run watch",
 		"guard: block by known_poll_no_progress at 10, tool job_c, run watch",
 		"answer: Jobs a and b are running; job c is stuck",
-		"guard: block by generic_repeat at 10, tool read_page, run question/researcher",
+		"guard: block by generic_repeat at 10, tool read_page, run question/researcher-1",
 		"guard: abort by compaction_loop_persisted at 3, tool read_file, run refactoring",
 		"stopped: loopguard: run stopped by compaction_loop_persisted",
 	} {

@@ -82,7 +82,7 @@ func (r *report) stopped(loop *middleware.LoopError) {
 	r.printf("   detector %s, count %d, threshold %d, tool %s\n", loop.Detector, loop.Count, loop.Threshold, loop.Tool)
 	r.printf("   %s\n   The last calls:\n", loop.Reason)
 	for _, c := range loop.Calls {
-		r.printf("     %s\n", strings.TrimSpace(fmt.Sprintln(c.Tool, c.Signature, c.Status, c.Detector)))
+		r.printf("     %s\n", c)
 	}
 	r.printf("\n\n")
 }

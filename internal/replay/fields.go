@@ -97,7 +97,7 @@ func readFields(d *jsontext.Decoder, text []byte) (f fields, err error) {
 // dropNulls makes an optional key whose value is null a key that is not there, as recorders write it; but null is a result
 // like any other.
 func (f *fields) dropNulls() {
-	for _, value := range []*jsontext.Value{&f.run, &f.id, &f.registered, &f.failure} {
+	for _, value := range []*jsontext.Value{&f.run, &f.id, &f.tool, &f.registered, &f.failure, &f.event} {
 		if value.Kind() == 'n' {
 			*value = nil
 		}

@@ -194,7 +194,7 @@ func TestFaultyLines(t *testing.T) {
 
 		// values
 		{`{"tool":1}`, `"tool" is a number, must be a string`},
-		{`{"tool":null,"result":1}`, `"tool" is null, must be a string`},
+		{`{"tool":null,"args":1}`, `none of the three kinds`},
 		{`{"tool":["f"]}`, `"tool" is a list, must be a string`},
 		{`{"tool":"\ud800"}`, `"tool" is not valid Unicode`},
 		{"{\"tool\":\"\xff\"}", `"tool" is not valid Unicode`},
@@ -210,7 +210,7 @@ func TestFaultyLines(t *testing.T) {
 		{`{"event":"Compaction"}`, `"event" is "Compaction"`},
 		{`{"event":""}`, `"event" is ""`},
 		{`{"event":true}`, `"event" is true, must be a string`},
-		{`{"event":null}`, `"event" is null, must be a string`},
+		{`{"event":null}`, `none of the three kinds`},
 
 		// kinds
 		{`{}`, `is none of the three kinds: a call has "tool", an outcome "result" or "error", a compaction "event"`},

@@ -59,3 +59,27 @@ func (s stubborn) GenerateContent(
 func (s stubborn) Call(ctx context.Context, prompt string, options ...llms.CallOption) (string, error) {
 	return llms.GenerateFromSinglePrompt(ctx, s, prompt, options...)
 }
+
+// A host that runs tools itself opens the runs itself, too.
+func ExampleTool() {
+	guard, err := middleware.New(policy.Tight())
+	if err != nil {
+		panic(err)
+	}
+	deploy := &deploy{}
+	guarded := langchain.Tool(guard, deploy)
+
+	ctx := middleware.NewRun(context.Background())
+	defer func() { _ = guard.Forget(ctx) }()
+	var read string
+	for range 11 {
+		if read, err = guarded.Call(ctx, "production"); err != nil {
+			panic(err)
+		}
+	}
+	fmt.Println(read[:len("[loopguard] Call refused")])
+	fmt.Println("deployments:", deploy.count)
+	// Output:
+	// [loopguard] Call refused
+	// deployments: 10
+}
