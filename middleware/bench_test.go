@@ -1,10 +1,15 @@
 package middleware_test
 
 import (
+	"context"
 	"crypto/sha256"
 	"fmt"
 	"strings"
 	"testing"
+
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/loopguard-go/loopguard/canonical"
 	"github.com/loopguard-go/loopguard/middleware"
@@ -50,6 +55,79 @@ func BenchmarkExec(b *testing.B) {
 				sha256.Sum256(output)
 			}
 		})
+	}
+}
+
+// BenchmarkSpan is the cost of an allowed call with its span: with none at all, with one that the host opened, and with one
+// that the interceptor opens.
+func BenchmarkSpan(b *testing.B) {
+	result := middleware.Text("ten bytes.")
+	tool := func(context.Context, middleware.Call) (middleware.Result, error) { return result, nil }
+	unsampled := sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.NeverSample()))
+	recording := sdktrace.NewTracerProvider()
+	plain := func(g *middleware.Guard) middleware.Handler { return g.Interceptor()(tool) }
+	for _, host := range []struct {
+		name     string
+		provider trace.TracerProvider
+	}{{"absent", noop.NewTracerProvider()}, {"unsampled", unsampled}, {"recording", recording}} {
+		b.Run("host/"+host.name, func(b *testing.B) {
+			ctx, span := host.provider.Tracer("").Start(inRun(), "agent")
+			defer span.End()
+			if host.name == "absent" {
+				ctx = inRun()
+			}
+			benchmarkHandler(b, ctx, plain)
+		})
+	}
+	for _, own := range []struct {
+		name     string
+		provider trace.TracerProvider
+	}{{"noop", noop.NewTracerProvider()}, {"unsampled", unsampled}, {"recording", recording}} {
+		b.Run("interceptor/"+own.name, func(b *testing.B) {
+			around := middleware.NewTracing(own.provider).Interceptor()
+			benchmarkHandler(b, inRun(), func(g *middleware.Guard) middleware.Handler {
+				return middleware.Chain(around, g.Interceptor())(tool)
+			})
+		})
+	}
+}
+
+// BenchmarkMetrics is the cost of an allowed call with and without metrics.
+func BenchmarkMetrics(b *testing.B) {
+	tool := returns("ten bytes.")
+	plain := func(g *middleware.Guard) middleware.Handler { return g.Interceptor()(tool) }
+	sampled, span := sdktrace.NewTracerProvider().Tracer("").Start(inRun(), "agent")
+	defer span.End()
+	b.Run("without", func(b *testing.B) { benchmarkHandler(b, inRun(), plain) })
+	b.Run("with", func(b *testing.B) { benchmarkHandler(b, inRun(), plain, newMeter().option()) })
+	b.Run("with tools", func(b *testing.B) {
+		benchmarkHandler(b, inRun(), plain, newMeter().option(), middleware.WithMetricTools("read", "write"))
+	})
+	b.Run("with, recording span", func(b *testing.B) { benchmarkHandler(b, sampled, plain, newMeter().option()) })
+}
+
+// benchmarkHandler makes calls in a circle that is longer than the history, all of them allowed.
+func benchmarkHandler(
+	b *testing.B, ctx context.Context, handler func(*middleware.Guard) middleware.Handler, options ...middleware.Option,
+) {
+	b.Helper()
+	var w witness
+	handle, calls, i := handler(newGuard(b, append(options, w.option())...)), fewCalls(), 0
+	call := func() {
+		if _, err := handle(ctx, calls[i%len(calls)]); err != nil {
+			b.Fatal(err)
+		}
+		i++
+	}
+	for range calls {
+		call()
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		call()
+	}
+	if said := w.take(); len(said) > 0 {
+		b.Fatalf("the calls were meant to be allowed: %v", said[0])
 	}
 }
 

@@ -2,13 +2,9 @@ package middleware
 
 import (
 	"context"
-	"errors"
 
 	"github.com/loopguard-go/loopguard/canonical"
 )
-
-// errPanicked is what is remembered of a tool that panicked.
-var errPanicked = errors.New("the tool panicked")
 
 // Do judges a call, runs it with next if it may run, and remembers what came of it.
 //
@@ -31,7 +27,7 @@ func (g *Guard) Do(ctx context.Context, call Call, next Handler) (Result, error)
 		return Result{Result: canonical.Result{Text: text, IsError: true}, Refusal: ticket.refusal}, nil
 	}
 	// If the tool panics or ends the goroutine; else the ticket is ended by then. Without recover the trace stays whole.
-	defer func() { _ = ticket.End(ctx, Result{}, errPanicked) }()
+	defer func() { _ = ticket.End(ctx, Result{}, ErrPanic) }()
 
 	result, err := next(ctx, call)
 	if stop := ticket.End(ctx, result, err); stop != nil {

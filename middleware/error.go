@@ -20,6 +20,10 @@ var (
 	// ErrStore matches the error of a call that was not run because the store failed and the guard fails closed.
 	ErrStore = errors.New("loopguard: the store failed")
 
+	// ErrPanic stands for a panic, of a tool or of an agent, where its end is remembered or shown. What was said in the
+	// panic is not.
+	ErrPanic = errors.New("panic")
+
 	// ErrUnknownTool marks the failure of a call whose tool does not exist. Handlers return it, wrapped or not.
 	ErrUnknownTool = canonical.ErrUnknownTool
 )

@@ -58,12 +58,12 @@ func (h *histories) begin(ctx context.Context, t *Ticket, id uint64) error {
 			return fmt.Errorf("%w and the guard fails closed, so the call was not run: %w", ErrStore, err)
 		}
 	}
-	decided, last := t.verdict, t.last
+	decided, last, stopped := t.verdict, t.last, t.stopped
 	t.store = h.local
 	isNew := h.takeOver(ctx, t.run, seen, func(s *policy.State) {
 		t.begin(s, id)
 		if decided.Refused() && t.verdict.Action < decided.Action {
-			t.verdict, t.last = decided, last
+			t.verdict, t.last, t.stopped = decided, last, stopped
 			s.CopyFrom(seen)
 		}
 	})

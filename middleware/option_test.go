@@ -17,12 +17,15 @@ import (
 
 func TestWrongOptionsAreNamed(t *testing.T) {
 	for name, option := range map[string]middleware.Option{
-		"WithStore":         middleware.WithStore(nil),
-		"WithDefaultRun":    middleware.WithDefaultRun(""),
-		"WithKey":           middleware.WithKey("read", nil),
-		"WithCanonicalizer": middleware.WithCanonicalizer("read", nil),
-		"WithOnDetection":   middleware.WithOnDetection(nil),
-		"WithLogger":        middleware.WithLogger(nil),
+		"WithStore":          middleware.WithStore(nil),
+		"WithDefaultRun":     middleware.WithDefaultRun(""),
+		"WithKey":            middleware.WithKey("read", nil),
+		"WithCanonicalizer":  middleware.WithCanonicalizer("read", nil),
+		"WithOnDetection":    middleware.WithOnDetection(nil),
+		"WithLogger":         middleware.WithLogger(nil),
+		"WithLoggerProvider": middleware.WithLoggerProvider(nil),
+		"WithMeterProvider":  middleware.WithMeterProvider(nil),
+		"WithDigestKey":      middleware.WithDigestKey([]byte{}),
 	} {
 		guard, err := middleware.New(policy.Default(), middleware.WithBlocksAsErrors(), option)
 		assert.Nil(t, guard, name)
@@ -50,6 +53,27 @@ func TestHooksAreForOneToolByItsName(t *testing.T) {
 			assert.EqualError(t, err, "loopguard: "+name+": "+problem)
 		}
 	}
+}
+
+// TestMetricToolsAreToolsByTheirNames: any other name would never be on a metric.
+func TestMetricToolsAreToolsByTheirNames(t *testing.T) {
+	for tool, problem := range map[string]string{
+		"":      "the name of the tool is empty",
+		" \t":   "the name of the tool is empty",
+		"job_*": `"job_*" is a glob, must be the name of one tool`,
+		"job?":  `"job?" is a glob, must be the name of one tool`,
+	} {
+		_, err := middleware.New(policy.Default(), newMeter().option(), middleware.WithMetricTools("read", tool))
+		assert.EqualError(t, err, "loopguard: WithMetricTools: "+problem)
+	}
+}
+
+// TestMetricToolsNeedMetrics, in whatever order the options are given.
+func TestMetricToolsNeedMetrics(t *testing.T) {
+	_, err := middleware.New(policy.Default(), middleware.WithMetricTools("read"))
+	assert.ErrorContains(t, err, "loopguard: WithMetricTools: ")
+	_, err = middleware.New(policy.Default(), middleware.WithMetricTools("read"), newMeter().option())
+	assert.NoError(t, err)
 }
 
 func TestWrongConfigurationsAreNamed(t *testing.T) {

@@ -35,9 +35,11 @@ func (t *Tracing) Interceptor() Interceptor {
 	return func(next Handler) Handler {
 		return func(ctx context.Context, call Call) (result Result, err error) {
 			ctx, span := t.StartTool(ctx, call)
-			defer span.End()
-			err = errPanicked // stays so if the tool panics
-			defer func() { span.Finish(result, err) }()
+			err = ErrPanic // stays so if the tool panics
+			defer func() { // and not span.End itself, which would put what the tool said in its panic on the span
+				span.Finish(result, err)
+				span.End()
+			}()
 			result, err = next(ctx, call)
 			return result, err
 		}
@@ -127,17 +129,17 @@ func errorType(err error) string {
 	switch {
 	case isLoop:
 		return "loopguard." + loop.Action.String()
+	case errors.Is(err, ErrNoRun):
+		return "loopguard.no_run"
+	case errors.Is(err, ErrStore):
+		return "loopguard.store"
 	case errors.Is(err, context.Canceled):
 		return "context.Canceled"
 	case errors.Is(err, context.DeadlineExceeded):
 		return "context.DeadlineExceeded"
 	case errors.Is(err, ErrUnknownTool):
 		return "unknown_tool"
-	case errors.Is(err, ErrNoRun):
-		return "loopguard.no_run"
-	case errors.Is(err, ErrStore):
-		return "loopguard.store"
-	case errors.Is(err, errPanicked):
+	case errors.Is(err, ErrPanic):
 		return "panic"
 	}
 	if noted, ok := errors.AsType[*notedError](err); ok {

@@ -432,6 +432,19 @@ func TestPanicOfAToolEndsItsSpan(t *testing.T) {
 	assert.Equal(t, codes.Unset, span.Status().Code)
 }
 
+// TestPanicInTwoSteps is not on the span either, where a host defers the end of the span itself, as one does.
+func TestPanicInTwoSteps(t *testing.T) {
+	secret := rand.Text()
+	tracing, recorder := newTracing()
+	assert.PanicsWithValue(t, secret, func() {
+		_, span := tracing.StartTool(inRun(), same)
+		defer span.End()
+		panic(secret)
+	})
+	require.Len(t, recorder.Ended(), 1)
+	assert.NotContains(t, everythingOn(recorder.Ended()[0]), secret)
+}
+
 func TestToolThatEndsItsGoroutineEndsItsSpan(t *testing.T) {
 	tracing, recorder := newTracing()
 	exits := func(context.Context, middleware.Call) (middleware.Result, error) {

@@ -1,7 +1,7 @@
 // Quickstart shows a loop guard at work in an agent of langchaingo.
 //
 // The model is scripted, so that no API key is needed. All else is what a real program has: the agent and its executor, a
-// tool that runs real processes, the guard, and a trace. Three models run into a loop: one changes course when it is told
+// tool that runs real processes, the guard, and traces. Three models run into a loop: one changes course when it is told
 // to, one hunts for a tool that does not exist, and one listens to nothing and is stopped.
 package main
 
@@ -18,7 +18,6 @@ import (
 	"github.com/tmc/langchaingo/chains"
 	"github.com/tmc/langchaingo/tools"
 	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/trace"
 
 	"github.com/loopguard-go/loopguard/middleware"
 	"github.com/loopguard-go/loopguard/middleware/langchain"
@@ -56,24 +55,25 @@ func run(ctx context.Context, out io.Writer) error {
 	}
 	toolbox := []tools.Tool{execTool{workspace}, listTool{workspace}}
 	for _, s := range scenarios {
-		if err := s.play(ctx, tracing.tracer(), guard, toolbox, report); err != nil {
+		if err := s.play(ctx, tracing, guard, toolbox, report); err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
 	}
 	return tracing.finish(ctx, report)
 }
 
-// play runs one agent on its task.
+// play runs one agent on its task, in a trace of its own.
 func (s scenario) play(
-	ctx context.Context, tracer trace.Tracer, guard *middleware.Guard, toolbox []tools.Tool, report *report,
+	ctx context.Context, tracing *tracing, guard *middleware.Guard, toolbox []tools.Tool, report *report,
 ) error {
-	ctx, span := tracer.Start(ctx, s.name)
+	ctx, span := tracing.tracer().Start(ctx, s.name) // in your program, the span of the request for example
 	defer span.End()
 	report.start(s.name, s.task)
 
 	agent := agents.NewOpenAIFunctionsAgent(&model{script: s.script, report: report}, toolbox)
 	executor := agents.NewExecutor(agent, agents.WithMaxIterations(40))
-	guarded := langchain.Wrap(guard, executor) // that is all there is to install
+	guarded := langchain.Wrap(guard, executor, // that is all there is to install
+		langchain.WithName("helper"), langchain.WithTracing(tracing.provider))
 
 	answer, err := chains.Run(ctx, guarded, s.task)
 	var loop *middleware.LoopError

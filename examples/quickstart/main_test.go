@@ -25,7 +25,11 @@ func TestItShowsWhatItPromises(t *testing.T) {
 		"The run finished: The file is called db.yaml", // how it ends
 		"The run finished: I have no tool to search code with",
 		"The run was stopped. errors.As gives a *middleware.LoopError",
-		"loopguard.detection", // the trace
+		"span \"stuck on a failing command\"\n     span \"invoke_agent helper\"\n", // the traces
+		"span \"execute_tool exec\"", "span \"execute_tool search_code\"",
+		"(5 × execute_tool without events)", "(4 × execute_tool without events)",
+		"status: Error, stopped by global_circuit_breaker",
+		"loopguard.detection",
 		"loopguard.detector=generic_repeat loopguard.action=warn",
 		"loopguard.detector=unknown_tool_repeat loopguard.action=block",
 		"loopguard.detector=global_circuit_breaker loopguard.action=abort",
@@ -48,7 +52,7 @@ func TestItIsTheSameEachTime(t *testing.T) {
 
 // masked takes out what differs: process ids, durations and the ids of runs.
 func masked(s string) string {
-	return regexp.MustCompile(`("pid":|"durationMs":|loopguard\.run\.id=)\w+`).ReplaceAllString(s, "$1_")
+	return regexp.MustCompile(`("pid":|"durationMs":|loopguard\.run\.id=)[\w-]+`).ReplaceAllString(s, "$1_")
 }
 
 func TestItSendsTheTrace(t *testing.T) {
@@ -64,12 +68,14 @@ func TestItSendsTheTrace(t *testing.T) {
 	var out strings.Builder
 	require.NoError(t, run(t.Context(), &out))
 	assert.Equal(t, "/v1/traces", path)
-	for _, name := range []string{serviceName, "loopguard.detection", "generic_repeat", "unknown_tool_repeat"} {
+	for _, name := range []string{
+		serviceName, "invoke_agent helper", "execute_tool exec", "loopguard.detection", "generic_repeat", "unknown_tool_repeat",
+	} {
 		assert.Contains(t, sent, name)
 	}
 	assert.NotContains(t, sent, "db.yml", "no arguments")
 	assert.NotContains(t, sent, "3 jobs waiting", "and no results")
-	assert.Contains(t, out.String(), "The trace was sent to "+collector.URL)
+	assert.Contains(t, out.String(), "The traces were sent to "+collector.URL)
 	assert.NotContains(t, out.String(), "loopguard.detection")
 }
 
@@ -85,7 +91,7 @@ func TestACollectorThatIsNotThere(t *testing.T) {
 			t.Setenv(endpointVariable, collector.URL)
 			started := time.Now()
 			err := run(t.Context(), io.Discard)
-			require.ErrorContains(t, err, "the trace could not be sent to "+collector.URL)
+			require.ErrorContains(t, err, "the traces could not be sent to "+collector.URL)
 			assert.Less(t, time.Since(started), patience+2*time.Second)
 		})
 	}

@@ -8,7 +8,9 @@ import (
 	"unicode/utf8"
 
 	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/loopguard-go/loopguard/middleware"
 	"github.com/loopguard-go/loopguard/policy"
@@ -87,17 +89,47 @@ func (r *report) stopped(loop *middleware.LoopError) {
 	r.printf("\n\n")
 }
 
-// trace shows what was recorded of the spans.
-func (r *report) trace(spans tracetest.SpanStubs) {
-	r.printf("What the trace holds: a span for each run, and on it an event for each time that the guard spoke.\n")
+// traces shows what was recorded: a tree of spans for each scenario, with the events under their span.
+func (r *report) traces(spans tracetest.SpanStubs) {
+	r.printf("What the traces hold: a span for each tool call, and on it an event if the guard spoke.\n")
+	children := map[trace.SpanID][]tracetest.SpanStub{} // in their order: here, one ends before the next starts
 	for _, span := range spans {
-		r.printf("\n   span %q\n", span.Name)
-		r.attributes("   ", span.Attributes)
-		for _, event := range span.Events {
-			r.printf("     %s\n", event.Name)
-			r.attributes("       ", event.Attributes)
-		}
+		children[span.Parent.SpanID()] = append(children[span.Parent.SpanID()], span)
 	}
+	for _, root := range children[trace.SpanID{}] {
+		r.printf("\n")
+		r.span("   ", root, children)
+	}
+}
+
+// span shows a span and those under it. Tool calls that the guard had nothing to say about are counted.
+func (r *report) span(indent string, span tracetest.SpanStub, children map[trace.SpanID][]tracetest.SpanStub) {
+	r.printf("%sspan %q\n", indent, span.Name)
+	indent += "  "
+	if span.Status.Code == codes.Error {
+		r.printf("%sstatus: Error, %s\n", indent, span.Status.Description)
+	}
+	r.attributes(indent, span.Attributes)
+	for _, event := range span.Events {
+		r.printf("%sevent %s\n", indent, event.Name)
+		r.attributes(indent+"  ", event.Attributes)
+	}
+	quiet := 0
+	fold := func() {
+		if quiet > 0 {
+			r.printf("%s(%d × execute_tool without events)\n", indent, quiet)
+		}
+		quiet = 0
+	}
+	for _, child := range children[span.SpanContext.SpanID()] {
+		if strings.HasPrefix(child.Name, middleware.OperationExecuteTool) && len(child.Events) == 0 {
+			quiet++
+			continue
+		}
+		fold()
+		r.span(indent, child, children)
+	}
+	fold()
 }
 
 func (r *report) attributes(indent string, attributes []attribute.KeyValue) {
@@ -111,8 +143,8 @@ func (r *report) attributes(indent string, attributes []attribute.KeyValue) {
 }
 
 func (r *report) sent(endpoint string) {
-	r.printf("The trace was sent to %s: a span for each run of the service %s.\n", endpoint, serviceName)
-	r.printf("Search there for spans with loopguard.action=block.\n")
+	r.printf("The traces were sent to %s: one for each run, of the service %s.\n", endpoint, serviceName)
+	r.printf("Search there for the tag loopguard.action=block.\n")
 }
 
 // abridge makes one line of a text that is not too long.

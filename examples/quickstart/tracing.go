@@ -48,18 +48,18 @@ func newTracing(ctx context.Context) (*tracing, error) {
 
 func (t *tracing) tracer() trace.Tracer { return t.provider.Tracer("loopguard/examples/quickstart") }
 
-// finish sends the trace, or shows it.
+// finish sends the traces, or shows them.
 func (t *tracing) finish(ctx context.Context, report *report) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	defer func() { _ = t.provider.Shutdown(ctx) }()
 
 	if t.recorded != nil {
-		report.trace(t.recorded.GetSpans())
+		report.traces(t.recorded.GetSpans())
 		return nil
 	}
 	if err := t.provider.ForceFlush(ctx); err != nil {
-		return fmt.Errorf("the trace could not be sent to %s (unset %s to have it printed): %w",
+		return fmt.Errorf("the traces could not be sent to %s (unset %s to have them printed): %w",
 			t.endpoint, endpointVariable, err)
 	}
 	report.sent(t.endpoint)

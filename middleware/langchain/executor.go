@@ -52,12 +52,13 @@ func (e *Executor) Call(
 	ctx context.Context, inputs map[string]any, options ...chains.ChainCallOption,
 ) (outputs map[string]any, err error) {
 	ctx = withSession(e.openRun(ctx), e.Agent)
-	defer func() { _ = e.guard.Forget(ctx) }() // the guard reports it if its store fails
 	if e.tracing != nil {
-		spanned, end := e.tracing.StartAgent(ctx, e.name)
+		var end func(error)
+		ctx, end = e.tracing.StartAgent(ctx, e.name)
+		err = middleware.ErrPanic // stays so if the agent panics
 		defer func() { end(err) }()
-		ctx = spanned
 	}
+	defer func() { _ = e.guard.Forget(ctx) }() // the guard reports it if its store fails
 	return e.Executor.Call(ctx, inputs, options...)
 }
 

@@ -410,18 +410,3 @@ func TestManyRunsAtATime(t *testing.T) {
 		}
 	}
 }
-
-// TestToolThatIsGuardedAlreadyHasASpan too, by whatever guard it is guarded.
-func TestToolThatIsGuardedAlreadyHasASpan(t *testing.T) {
-	provider, recorder := newSpans()
-	runs := 0
-	m := &model{dialect: mrkl, script: untilRefused(mrkl, "build", "all")}
-	guard := newGuard(t, config())
-	executor := langchain.Wrap(guard, m.executor(langchain.Tools(guard, []tools.Tool{says("build", "broken", &runs)})),
-		langchain.WithTracing(provider))
-	_, err := chains.Run(t.Context(), executor, "the build")
-	require.NoError(t, err)
-	told := story(t, recorder)
-	require.Len(t, told, 7)
-	assert.Equal(t, "  execute_tool build loopguard.block block generic_repeat +loopguard.detection", told[6])
-}
