@@ -1,31 +1,41 @@
-# What people run: `make run` shows the guard at work, `make test` is every check there is, `make bench` measures.
-# Needs Go 1.26 and a C compiler (for the race detector). Everything else is fetched as Go modules, with pinned versions.
+# What people run: `make run` shows the guard at work, `make test` is every check that is quick, `make test-backends` sends
+# traces to a real backend, `make bench` measures. Needs Go 1.26 and a C compiler (for the race detector). Everything else is
+# fetched as Go modules, with pinned versions.
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 MODULES     := . examples
+# Not in the workspace, to keep what it depends on out of that; its tests are run by test-backends.
+APART       := integration_test/backends
 FUZZTIME    ?= 10000x
 BENCHTIME   ?= 1s
 
-.PHONY: run test bench check vet format tidy lint race allocs fuzz
+# The version that tools/go.mod pins, and where its binary is kept: not in the tree, so that it outlives a checkout.
+JAEGER_VERSION := $(shell sed -n 's|.*github.com/jaegertracing/jaeger \(v[^ ]*\).*|\1|p' tools/go.mod)
+JAEGER         := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/loopguard/jaeger-$(JAEGER_VERSION)
+
+.PHONY: run test bench check vet format tidy lint race allocs fuzz test-backends jaeger run-jaeger
 
 run: ## the quickstart: a guarded agent in three kinds of trouble
 	cd examples && go run ./quickstart
 
-test: check race allocs fuzz ## everything that CI checks
+test: check race allocs fuzz ## everything that CI checks, but for test-backends
+	@echo "All passed. Left to \`make test-backends\`: the tests against a real Jaeger, which takes minutes to build once."
 
 check: vet format tidy lint
 
 vet:
-	@for m in $(MODULES); do echo "vet $$m"; (cd $$m && go vet ./...) || exit 1; done
+	@for m in $(MODULES) $(APART); do echo "vet $$m"; (cd $$m && GOWORK=off go vet ./...) || exit 1; done
 
 format:
 	@bad=$$(gofmt -l .); test -z "$$bad" || { echo "not gofmt-ed:"; echo "$$bad"; exit 1; }
 
 tidy: ## each go.mod says exactly what its module needs, without the workspace
-	@for m in $(MODULES); do echo "tidy $$m"; (cd $$m && GOWORK=off go mod tidy -diff) || exit 1; done
+	@for m in $(MODULES) $(APART); do echo "tidy $$m"; (cd $$m && GOWORK=off go mod tidy -diff) || exit 1; done
 
 lint:
-	@for m in $(MODULES); do echo "staticcheck $$m"; (cd $$m && go run $(STATICCHECK) ./...) || exit 1; done
+	@for m in $(MODULES) $(APART); do \
+		echo "staticcheck $$m"; (cd $$m && GOWORK=off go run $(STATICCHECK) ./...) || exit 1; \
+	done
 
 race: ## all tests, the examples among them
 	@for m in $(MODULES); do echo "test $$m"; (cd $$m && go test -race ./...) || exit 1; done
@@ -44,3 +54,21 @@ fuzz: ## a few seconds of each fuzz target; FUZZTIME=5m for more
 
 bench: ## begin and end of a call, beside one SHA-256 pass over the same output
 	go test ./middleware -run '^$$' -bench . -benchtime $(BENCHTIME)
+
+test-backends: jaeger ## the examples' and the guard's traces, sent to a real Jaeger and read back
+	@echo "tidy tools"; cd tools && GOWORK=off go mod tidy -diff
+	cd integration_test/backends && \
+		GOWORK=off LOOPGUARD_BACKENDS=required LOOPGUARD_JAEGER="$(JAEGER)" go test -count=1 ./...
+
+jaeger: ## builds Jaeger, if that was not done yet
+	@test -x "$(JAEGER)" || { \
+		echo "building Jaeger $(JAEGER_VERSION); this takes minutes, and is done once" && \
+		mkdir -p "$$(dirname "$(JAEGER)")" && cd tools && \
+		GOWORK=off go build -ldflags '-s -w' -o "$(JAEGER).$$$$" github.com/jaegertracing/jaeger/cmd/jaeger && \
+		mv "$(JAEGER).$$$$" "$(JAEGER)"; \
+	}
+	@echo "Jaeger $(JAEGER_VERSION) is $(JAEGER)"
+
+run-jaeger: jaeger ## a Jaeger for this machine, until you press Ctrl-C
+	@echo "It takes OTLP at http://localhost:4318 and answers at http://localhost:16686/api/traces."
+	@exec "$(JAEGER)" --config tools/jaeger.yaml
