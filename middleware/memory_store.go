@@ -3,11 +3,14 @@ package middleware
 import (
 	"context"
 	"hash/maphash"
+	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"go.opentelemetry.io/otel/metric"
 
 	"github.com/loopguard-go/loopguard/policy"
 )
@@ -27,6 +30,14 @@ type MemoryStore struct {
 	shards  []shard
 	seed    maphash.Seed
 	idle    time.Duration
+	numbers *numbers
+
+	measuring sync.Mutex
+	meters    []metric.Meter // that ask for its numbers
+}
+
+// numbers are what a store tells of itself. Whoever collects metrics has these only, so as not to keep the store.
+type numbers struct {
 	runs    atomic.Int64
 	evicted atomic.Uint64
 }
@@ -74,7 +85,7 @@ func NewMemoryStore(options ...MemoryStoreOption) *MemoryStore {
 	}
 	const perShard, mostShards = 1024, 64
 	n := min(max(c.maxRuns/perShard, 1), mostShards)
-	m := &MemoryStore{shards: make([]shard, n), seed: maphash.MakeSeed(), idle: c.idle}
+	m := &MemoryStore{shards: make([]shard, n), seed: maphash.MakeSeed(), idle: c.idle, numbers: new(numbers)}
 	for i := range m.shards {
 		size := c.maxRuns / n
 		if i < c.maxRuns%n {
@@ -105,10 +116,10 @@ func (m *MemoryStore) Update(_ context.Context, run string, fn func(*policy.Stat
 	if ok {
 		s.runs.Get(run) // so that it is the last in line to go
 	} else {
-		m.runs.Add(1)
+		m.numbers.runs.Add(1)
 		if s.runs.Add(run, e) {
-			m.runs.Add(-1)
-			m.evicted.Add(1)
+			m.numbers.runs.Add(-1)
+			m.numbers.evicted.Add(1)
 		}
 	}
 	return nil
@@ -120,23 +131,58 @@ func (m *MemoryStore) Forget(_ context.Context, run string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.runs.Remove(run) {
-		m.runs.Add(-1)
+		m.numbers.runs.Add(-1)
 	}
 	return nil
 }
 
 // Runs returns the number of runs that are kept.
-func (m *MemoryStore) Runs() int { return int(m.runs.Load()) }
+func (m *MemoryStore) Runs() int { return int(m.numbers.runs.Load()) }
 
 // Evicted returns the number of runs that had to go: for want of room, or because they had no calls for long. Runs that
 // were forgotten on purpose do not count.
-func (m *MemoryStore) Evicted() uint64 { return m.evicted.Load() }
+func (m *MemoryStore) Evicted() uint64 { return m.numbers.evicted.Load() }
 
 func (m *MemoryStore) shard(run string) *shard {
 	if len(m.shards) == 1 {
 		return &m.shards[0]
 	}
 	return &m.shards[maphash.String(m.seed, run)%uint64(len(m.shards))]
+}
+
+// measure lets the store be asked for its numbers when metrics are collected, once for each meter, however many guards share
+// it. Several stores of one meter add up. The meter does not keep the store alive; the runs of one that is gone are too, and
+// what it had to give up still counts.
+func (m *MemoryStore) measure(meter metric.Meter) error {
+	m.measuring.Lock()
+	defer m.measuring.Unlock()
+	if slices.Contains(m.meters, meter) {
+		return nil
+	}
+	live, err := meter.Int64ObservableUpDownCounter(MetricRunsLive, metric.WithUnit("{run}"),
+		metric.WithDescription("Runs that are kept in memory."))
+	if err != nil {
+		return err
+	}
+	evicted, err := meter.Int64ObservableCounter(MetricRunsEvicted, metric.WithUnit("{run}"),
+		metric.WithDescription("Runs that had to be given up for want of room, or because they were idle."))
+	if err != nil {
+		return err
+	}
+	n := m.numbers
+	_, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		o.ObserveInt64(live, n.runs.Load())
+		o.ObserveInt64(evicted, int64(n.evicted.Load()))
+		return nil
+	}, live, evicted)
+	if err != nil {
+		return err
+	}
+	if len(m.meters) == 0 {
+		runtime.AddCleanup(m, func(n *numbers) { n.runs.Store(0) }, n)
+	}
+	m.meters = append(m.meters, meter)
+	return nil
 }
 
 // drop removes a run if a function wants it, which looks at its state.
@@ -146,7 +192,7 @@ func (m *MemoryStore) drop(run string, wanted func(*policy.State) bool) {
 	defer s.mu.Unlock()
 	if e, ok := s.runs.Peek(run); ok && wanted(&e.state) {
 		s.runs.Remove(run)
-		m.runs.Add(-1)
+		m.numbers.runs.Add(-1)
 	}
 }
 
@@ -161,7 +207,7 @@ func (m *MemoryStore) evictIdle(s *shard, now time.Time) {
 			return
 		}
 		s.runs.RemoveOldest()
-		m.runs.Add(-1)
-		m.evicted.Add(1)
+		m.numbers.runs.Add(-1)
+		m.numbers.evicted.Add(1)
 	}
 }

@@ -49,11 +49,8 @@ type metrics struct {
 	begin, end []metric.RecordOption
 }
 
-// storeGauges is what a store in memory knows of itself.
-type storeGauges interface {
-	Runs() int
-	Evicted() uint64
-}
+// measured is a store that has numbers of its own: a [MemoryStore], or one that embeds it.
+type measured interface{ measure(metric.Meter) error }
 
 // newMetrics makes the instruments.
 func newMetrics(provider metric.MeterProvider, tools []string, store Store) (m metrics, err error) {
@@ -87,8 +84,8 @@ func newMetrics(provider metric.MeterProvider, tools []string, store Store) (m m
 		folded := canonical.FoldTool(tool)
 		m.tools[folded] = []metric.AddOption{attributes(attribute.String(AttrToolName, folded))}
 	}
-	if gauges, ok := store.(storeGauges); ok && err == nil {
-		err = m.observe(meter, gauges)
+	if s, ok := store.(measured); ok && m.on && err == nil {
+		err = s.measure(meter)
 	}
 	if err != nil {
 		return m, fmt.Errorf("metrics: %w", err)
@@ -98,26 +95,6 @@ func newMetrics(provider metric.MeterProvider, tools []string, store Store) (m m
 		m.stopped.Add(context.Background(), 0, attributes(attribute.String(AttrDetector, detector)))
 	}
 	return m, nil
-}
-
-// observe lets the store be asked for its numbers when metrics are collected.
-func (m *metrics) observe(meter metric.Meter, store storeGauges) error {
-	_, err := meter.Int64ObservableUpDownCounter(MetricRunsLive, metric.WithUnit("{run}"),
-		metric.WithDescription("Runs that are kept in memory."),
-		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
-			o.Observe(int64(store.Runs()))
-			return nil
-		}))
-	if err != nil {
-		return err
-	}
-	_, err = meter.Int64ObservableCounter(MetricRunsEvicted, metric.WithUnit("{run}"),
-		metric.WithDescription("Runs that had to be given up for want of room, or because they were idle."),
-		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
-			o.Observe(int64(store.Evicted()))
-			return nil
-		}))
-	return err
 }
 
 func step(name string) []metric.RecordOption {

@@ -305,6 +305,40 @@ func TestGuardsThatShareAStoreCountItsRunsOnce(t *testing.T) {
 	assert.Equal(t, map[string]int64{"": int64(store.Evicted())}, m.values(t, middleware.MetricRunsEvicted))
 }
 
+// TestGuardsWithStoresOfTheirOwnAddUp, on one provider.
+func TestGuardsWithStoresOfTheirOwnAddUp(t *testing.T) {
+	m := newMeter()
+	guards := []*middleware.Guard{newGuard(t, m.option()), newGuard(t, m.option()), newGuard(t, m.option())}
+	for _, guard := range guards {
+		begin(t, guard, inRun(), same)
+	}
+	assert.Equal(t, map[string]int64{"": 3}, m.values(t, middleware.MetricCalls))
+	assert.Equal(t, map[string]int64{"": 3}, m.values(t, middleware.MetricRunsLive))
+	runtime.KeepAlive(guards)
+}
+
+// TestStoreThatIsGoneIsNotCounted: a provider lives as long as the program, and must not keep the runs of every guard that
+// ever was. What such a store had to give up still counts: a counter never goes back.
+func TestStoreThatIsGoneIsNotCounted(t *testing.T) {
+	m := newMeter()
+	func() {
+		guard := newGuard(t, m.option(), middleware.WithStore(middleware.NewMemoryStore(middleware.WithMaxRuns(1))))
+		for n := range 3 {
+			begin(t, guard, middleware.WithRun(context.Background(), fmt.Sprint(n)), same)
+		}
+	}()
+	guard := newGuard(t, m.option())
+	for n := range 5 {
+		begin(t, guard, middleware.WithRun(context.Background(), fmt.Sprint(n)), same)
+	}
+	assert.Eventually(t, func() bool {
+		runtime.GC()
+		return m.values(t, middleware.MetricRunsLive)[""] == 5
+	}, 10*time.Second, time.Millisecond)
+	assert.Equal(t, map[string]int64{"": 2}, m.values(t, middleware.MetricRunsEvicted))
+	runtime.KeepAlive(guard)
+}
+
 // bare is a store that knows no numbers of itself.
 type bare struct{ middleware.Store }
 

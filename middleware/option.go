@@ -167,8 +167,8 @@ func WithLoggerProvider(p log.LoggerProvider) Option {
 	})
 }
 
-// WithMeterProvider measures, with the instruments that are listed as Metric constants. Guards with one provider should share
-// a store: of the numbers of two memory stores it keeps one. Default: nothing is measured.
+// WithMeterProvider measures, with the instruments that are listed as Metric constants. The numbers of several memory stores
+// add up. Default: nothing is measured.
 func WithMeterProvider(p metric.MeterProvider) Option {
 	return option(func(c *config) error {
 		if p == nil {

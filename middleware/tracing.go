@@ -36,7 +36,7 @@ func (t *Tracing) Interceptor() Interceptor {
 		return func(ctx context.Context, call Call) (result Result, err error) {
 			ctx, span := t.StartTool(ctx, call)
 			err = ErrPanic // stays so if the tool panics
-			defer func() { // and not span.End itself, which would put what the tool said in its panic on the span
+			defer func() {
 				span.Finish(result, err)
 				span.End()
 			}()
@@ -67,8 +67,12 @@ func (t *Tracing) StartTool(ctx context.Context, call Call) (context.Context, To
 // ToolSpan is the span of a tool call.
 type ToolSpan struct{ trace.Span }
 
+// End ends the span. It stands between a deferred call and the SDK, which would put what a tool said in its panic on the span.
+func (s ToolSpan) End(options ...trace.SpanEndOption) { s.Span.End(options...) }
+
 // Finish says on the span how the call ended. A call that failed or was refused has an error type; the status of the span
-// is an error only if the run was stopped.
+// is an error only if a run was stopped, its own or that of a sub-agent. Of a call that [Guard.Begin] refused give it
+// Result{Refusal: &LoopError{Verdict: ticket.Verdict()}}.
 func (s ToolSpan) Finish(result Result, err error) {
 	if !s.IsRecording() {
 		return

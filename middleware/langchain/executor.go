@@ -30,7 +30,8 @@ var (
 // executor itself stays as it is. Each call of the chain is a run of its own, see [Executor.Call]. What [Executor.Notices]
 // says is logged by the guard, if it has a logger.
 //
-// An agent that is guarded already keeps its guard; give Wrap the same one. Decorators of the agent, such as one that shortens its steps, belong under the guard: put them there first.
+// An agent that is guarded already keeps its guard; give Wrap the same one. Decorators of the agent, such as one that
+// shortens its steps, belong under the guard: put them there first.
 func Wrap(guard *middleware.Guard, executor *agents.Executor, options ...Option) *Executor {
 	e := &Executor{Executor: *executor, guard: guard}
 	for _, o := range options {

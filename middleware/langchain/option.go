@@ -21,7 +21,8 @@ func WithName(name string) Option {
 
 // WithTracing opens the spans that langchaingo does not: "invoke_agent NAME" around each call of the executor, with the
 // name of [WithName], and in it "execute_tool NAME" for each tool call, also of tools that do not exist. Where the provider
-// is nil it is the global one. A tool that was guarded with [Tool] before has no span. Default: no spans; detections are on the span in the context, if there is one.
+// is nil it is the global one. A tool that was guarded with [Tool] before has no span. Default: no spans; detections are on
+// the span in the context, if there is one.
 func WithTracing(provider trace.TracerProvider) Option {
 	return option(func(e *Executor) { e.tracing = middleware.NewTracing(provider) })
 }
