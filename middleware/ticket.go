@@ -65,7 +65,8 @@ func (g *Guard) Begin(ctx context.Context, call Call) (*Ticket, error) {
 	if t.verdict.Action != policy.Allow {
 		g.reporter.detection(ctx, t.detection(t.verdict), effect{
 			tool:    t.identity.Tool,
-			refuses: t.verdict.Refused(), stops: t.verdict.Stops() && !t.stopped,
+			refuses: t.verdict.Refused(),
+			stops:   t.verdict.Stops() && !t.stopped,
 		})
 	}
 	if !t.verdict.Refused() {
