@@ -45,22 +45,7 @@ func (c *Canonicalizer) Identify(call Call) Identity {
 
 	folded := FoldTool(call.Tool)
 	rule := c.rule(folded)
-	args := none
-	if s := strings.TrimSpace(call.Args); call.ArgsJSON || looksLikeJSON(s) {
-		args, _ = w.parse(s)
-	}
-	text, isText := call.Args, args == none
-	if call.ArgsJSON {
-		if s, ok := w.isText(args); ok {
-			text, isText = s, true
-			if s := strings.TrimSpace(s); looksLikeJSON(s) {
-				if at, ok := w.parse(s); ok {
-					args, isText = at, false
-				}
-			}
-		}
-	}
-
+	args, text := w.readArgs(call.Args, call.ArgsJSON)
 	id := Identity{
 		Tool:   folded,
 		Name:   Bound(call.Tool),
@@ -85,15 +70,28 @@ func (c *Canonicalizer) Identify(call Call) Identity {
 	e.text(folded)
 	w.chooseArgs(args, rule)
 	switch {
-	case isText && strings.TrimSpace(text) == "", !isText && w.isEmpty(args):
+	case args == none && strings.TrimSpace(text) == "", w.isEmpty(args):
 		e.value(&w.tape, none)
-	case isText:
+	case args == none:
 		e.text(text)
 	default:
 		e.value(&w.tape, args)
 	}
 	id.Signature = e.sum()
 	return id
+}
+
+// readArgs reads arguments. They are the value at an index, or, where that is none, a text. One JSON value that is a string
+// is a text that may be JSON itself.
+func (t *tape) readArgs(s string, isJSON bool) (at int, text string) {
+	at, text = none, s
+	if trimmed := strings.TrimSpace(s); isJSON || looksLikeJSON(trimmed) {
+		at, _ = t.parse(trimmed)
+	}
+	if said, ok := t.isText(at); ok {
+		return t.readArgs(said, false)
+	}
+	return at, text
 }
 
 // chooseArgs strikes the arguments that play no part.

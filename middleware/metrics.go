@@ -2,13 +2,13 @@ package middleware
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
-	"go.opentelemetry.io/otel/metric/noop"
 
 	"github.com/loopguard-go/loopguard/canonical"
 	"github.com/loopguard-go/loopguard/policy"
@@ -52,18 +52,16 @@ type metrics struct {
 // measured is a store that has numbers of its own: a [MemoryStore], or one that embeds it.
 type measured interface{ measure(metric.Meter) error }
 
-// newMetrics makes the instruments.
+// newMetrics makes the instruments, and none where there is no provider.
 func newMetrics(provider metric.MeterProvider, tools []string, store Store) (m metrics, err error) {
-	m.on = provider != nil
 	if provider == nil {
-		provider = noop.NewMeterProvider()
+		return m, nil
 	}
+	m.on = true
 	meter := provider.Meter(ScopeName, metric.WithInstrumentationVersion(Version))
 	counter := func(name, unit, about string) metric.Int64Counter {
 		c, failure := meter.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(about))
-		if failure != nil && err == nil {
-			err = failure
-		}
+		err = errors.Join(err, failure)
 		return c
 	}
 	m.calls = counter(MetricCalls, "{call}", "Tool calls that were judged.")
@@ -71,20 +69,18 @@ func newMetrics(provider metric.MeterProvider, tools []string, store Store) (m m
 	m.detected = counter(MetricDetections, "{detection}", "Detections: warnings, blocks and aborts.")
 	m.stopped = counter(MetricRunsStopped, "{run}", "Runs that were stopped.")
 	m.failures = counter(MetricStoreFailures, "{failure}", "Failures of the store.")
-	duration, failure := meter.Float64Histogram(MetricGuardDuration, metric.WithUnit("s"),
+	var failure error
+	m.duration, failure = meter.Float64Histogram(MetricGuardDuration, metric.WithUnit("s"),
 		metric.WithDescription("How long the guard itself took."),
 		metric.WithExplicitBucketBoundaries(1e-6, 2e-6, 5e-6, 1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 1e-2, 1e-1, 1))
-	if failure != nil && err == nil {
-		err = failure
-	}
-	m.duration = duration
+	err = errors.Join(err, failure)
 	m.begin, m.end = step("begin"), step("end")
 	m.tools = map[string][]metric.AddOption{}
 	for _, tool := range tools {
 		folded := canonical.FoldTool(tool)
 		m.tools[folded] = []metric.AddOption{attributes(attribute.String(AttrToolName, folded))}
 	}
-	if s, ok := store.(measured); ok && m.on && err == nil {
+	if s, ok := store.(measured); ok && err == nil {
 		err = s.measure(meter)
 	}
 	if err != nil {
@@ -98,7 +94,7 @@ func newMetrics(provider metric.MeterProvider, tools []string, store Store) (m m
 }
 
 func step(name string) []metric.RecordOption {
-	return []metric.RecordOption{metric.WithAttributeSet(attribute.NewSet(attribute.String(AttrStep, name)))}
+	return []metric.RecordOption{attributes(attribute.String(AttrStep, name))}
 }
 
 func attributes(a ...attribute.KeyValue) metric.MeasurementOption {
