@@ -3,6 +3,7 @@ package guardtest
 import (
 	"context"
 
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/loopguard-go/loopguard/middleware"
@@ -25,6 +26,8 @@ type Setup struct {
 	Tools []Tool
 	// Tracing is where spans of tool calls go, if it is the adapter that opens them.
 	Tracing trace.TracerProvider
+	// Spans is what is to see the spans of tool calls, if it is the framework that opens them, with a provider of its own.
+	Spans sdktrace.SpanProcessor
 }
 
 // Tool is a tool of the agent. It takes any JSON object.
@@ -49,6 +52,8 @@ type Limits struct {
 	// PanicsKill: the framework runs tools in goroutines of its own and recovers no panics there, so that one ends the
 	// process. It is not tried.
 	PanicsKill bool
+	// RoundedNumbers: the framework reads the numbers of arguments as floating point, before any adapter has them.
+	RoundedNumbers bool
 	// UnseenUnknownTools: no adapter sees a call of a tool that does not exist.
 	UnseenUnknownTools bool
 	// UnseenCallIDs: the adapter does not learn the id that the model gave a call.
