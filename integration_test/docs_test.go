@@ -35,6 +35,18 @@ func blocks(t *testing.T, language string) []string {
 	return found
 }
 
+// moduleOf returns the directory of the module in which code compiles: that of the adapter which it imports, if the adapter
+// has a module of its own.
+func moduleOf(code string) string {
+	for _, match := range regexp.MustCompile(`"github.com/loopguard-go/loopguard/(.*)"`).FindAllStringSubmatch(code, -1) {
+		dir := filepath.Join("..", match[1])
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+	}
+	return ".."
+}
+
 // The Go code of the README compiles, and is formatted.
 func TestReadmeGoCompiles(t *testing.T) {
 	for i, code := range blocks(t, "go") {
@@ -42,7 +54,9 @@ func TestReadmeGoCompiles(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "readme.go")
 			require.NoError(t, os.WriteFile(file, []byte(code), 0o600))
 			for _, command := range [][]string{{"go", "vet", file}, {"gofmt", "-d", file}} {
-				out, err := exec.CommandContext(t.Context(), command[0], command[1:]...).CombinedOutput()
+				run := exec.CommandContext(t.Context(), command[0], command[1:]...)
+				run.Dir, run.Env = moduleOf(code), append(os.Environ(), "GOWORK=off")
+				out, err := run.CombinedOutput()
 				require.NoError(t, err, "%s", out)
 				require.Empty(t, string(out))
 			}
