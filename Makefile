@@ -3,17 +3,19 @@
 # fetched as Go modules, with pinned versions.
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
-MODULES     := . examples
+# Each adapter is a module of its own, and is checked as its users see it: without the workspace.
+MODULES     := . examples $(patsubst %/go.mod,%,$(wildcard middleware/*/go.mod))
 # Not in the workspace, to keep what it depends on out of that; its tests are run by test-backends.
 APART       := integration_test/backends
 FUZZTIME    ?= 10000x
 BENCHTIME   ?= 1s
+SOAK        ?= 1m
 
 # The version that tools/go.mod pins, and where its binary is kept: not in the tree, so that it outlives a checkout.
 JAEGER_VERSION := $(shell sed -n 's|.*github.com/jaegertracing/jaeger \(v[^ ]*\).*|\1|p' tools/go.mod)
 JAEGER         := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/loopguard/jaeger-$(JAEGER_VERSION)
 
-.PHONY: run test bench check vet format tidy lint race allocs fuzz test-backends jaeger run-jaeger
+.PHONY: run test bench soak check vet format tidy lint race allocs fuzz test-backends jaeger run-jaeger
 
 run: ## the quickstart: a guarded agent in three kinds of trouble
 	cd examples && go run ./quickstart
@@ -37,8 +39,8 @@ lint:
 		echo "staticcheck $$m"; (cd $$m && GOWORK=off go run $(STATICCHECK) ./...) || exit 1; \
 	done
 
-race: ## all tests, the examples among them
-	@for m in $(MODULES); do echo "test $$m"; (cd $$m && go test -race ./...) || exit 1; done
+race: ## all tests, those of the examples and of each adapter among them
+	@for m in $(MODULES); do echo "test $$m"; (cd $$m && GOWORK=off go test -race ./...) || exit 1; done
 
 allocs: ## what the race detector cannot measure
 	go test ./middleware -run 'Allocations|CostsNothing'
@@ -51,6 +53,9 @@ fuzz: ## a few seconds of each fuzz target; FUZZTIME=5m for more
 			go test $$p -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x || exit 1; \
 		done; \
 	done
+
+soak: ## a guard under thousands of agents for a minute; SOAK=10m for more
+	go test -race ./integration_test -run TestSoak -v -count 1 -soak $(SOAK) -timeout 0
 
 bench: ## begin and end of a call, beside one SHA-256 pass over the same output
 	go test ./middleware -run '^$$' -bench . -benchtime $(BENCHTIME)

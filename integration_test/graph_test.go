@@ -57,7 +57,6 @@ import (
 		"github.com/titanous/json5",
 		"go.opentelemetry.io/auto/sdk",
 		"go.opentelemetry.io/otel",
-		"go.opentelemetry.io/otel/log",
 		"go.opentelemetry.io/otel/metric",
 		"go.opentelemetry.io/otel/trace",
 	}, required)

@@ -5,10 +5,8 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
-	"time"
 
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/log"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/loopguard-go/loopguard/canonical"
@@ -29,9 +27,9 @@ type Detection struct {
 	Call canonical.Digest
 }
 
-// reporter tells the world: the span in the context or the logs of OpenTelemetry, metrics, the log, and the callbacks.
+// reporter tells the world: the span in the context or who takes its events, metrics, the log, and the callbacks.
 type reporter struct {
-	events    log.Logger // takes the events in place of the span, if it is not nil
+	events    Events // takes the events in place of the span, if it is not nil
 	metrics   metrics
 	logger    *slog.Logger
 	callbacks []func(context.Context, Detection)
@@ -86,25 +84,18 @@ func (r *reporter) notice(n policy.Notice) {
 	}
 }
 
-// event emits an event: as a record of the logs API, if there is a logger for it, else on the span. Attributes are made
-// only where someone will have them.
+// event tells of an event: whoever takes them, if there is someone, else the span. Attributes are made only where someone
+// will have them.
 func (r *reporter) event(ctx context.Context, name string, attributes func() []attribute.KeyValue) {
-	if r.events == nil {
-		if span := trace.SpanFromContext(ctx); span.IsRecording() {
-			span.AddEvent(name, trace.WithAttributes(attributes()...))
+	if r.events != nil {
+		if r.events.Enabled(ctx, name) {
+			r.events.Emit(ctx, name, attributes())
 		}
 		return
 	}
-	if !r.events.Enabled(ctx, log.EnabledParameters{Severity: log.SeverityWarn, EventName: name}) {
-		return
+	if span := trace.SpanFromContext(ctx); span.IsRecording() {
+		span.AddEvent(name, trace.WithAttributes(attributes()...))
 	}
-	var record log.Record
-	record.SetEventName(name)
-	record.SetSeverity(log.SeverityWarn)
-	record.SetSeverityText("WARN")
-	record.SetTimestamp(time.Now())
-	record.AddAttributes(attributes()...)
-	r.events.Emit(ctx, record)
 }
 
 // marking is locked while a span is marked, by whatever guard, see markSpan.

@@ -19,8 +19,8 @@ import (
 
 // shown is where digests are shown.
 type shown struct {
-	span, record, log, callback string
-	calls, outcomes             []canonical.Digest
+	span, event, log, callback string
+	calls, outcomes            []canonical.Digest
 }
 
 // digestsOf runs a call into an abort and returns the digests that are shown on the way. The outcomes are those of a run that
@@ -28,7 +28,7 @@ type shown struct {
 func digestsOf(t *testing.T, call middleware.Call, options ...middleware.Option) (s shown) {
 	var w witness
 	var out bytes.Buffer
-	var kept records
+	var kept events
 	options = append(options, w.option(), middleware.WithLogger(slog.New(slog.NewJSONHandler(&out, nil))))
 	run := func(options ...middleware.Option) *middleware.LoopError {
 		guard := newGuard(t, options...)
@@ -56,8 +56,8 @@ func digestsOf(t *testing.T, call middleware.Call, options ...middleware.Option)
 	for _, c := range stop.Calls {
 		s.calls, s.outcomes = append(s.calls, c.Signature), append(s.outcomes, c.Outcome)
 	}
-	run(append(options, middleware.WithLoggerProvider(kept.provider()))...)
-	s.record, _ = wordsOf(&kept.seen[0])["loopguard.call.digest"].(string)
+	run(append(options, middleware.WithEvents(&kept))...)
+	s.event, _ = kept.seen[0].attributes["loopguard.call.digest"].(string)
 	return s
 }
 
@@ -68,7 +68,7 @@ func TestDigestsAreKeyedWhereverTheyAreShown(t *testing.T) {
 	keyed := digestsOf(t, same, middleware.WithDigestKey([]byte("key")))
 	for _, s := range []shown{plain, keyed} {
 		assert.Regexp(t, "^sha256:[0-9a-f]{32}$", s.span)
-		assert.Equal(t, s.span, s.record)
+		assert.Equal(t, s.span, s.event)
 		assert.Equal(t, s.span, s.log)
 		assert.Equal(t, s.span, s.callback)
 		require.Len(t, s.calls, 3)

@@ -4,13 +4,10 @@ import (
 	"context"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/log"
-	sdklog "go.opentelemetry.io/otel/sdk/log"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
@@ -18,43 +15,34 @@ import (
 	"github.com/loopguard-go/loopguard/policy"
 )
 
-// records keeps the records of the logs API.
-type records struct {
+// events keeps events.
+type events struct {
 	mu      sync.Mutex
-	seen    []sdklog.Record
+	seen    []event
 	refuses bool
-	asked   []sdklog.EnabledParameters
+	asked   map[string]int
 }
 
-func (r *records) provider(options ...sdklog.LoggerProviderOption) *sdklog.LoggerProvider {
-	return sdklog.NewLoggerProvider(append(options, sdklog.WithProcessor(r))...)
+type event struct {
+	name       string
+	attributes map[string]any
+	span       trace.SpanContext
 }
 
-func (r *records) Enabled(_ context.Context, p sdklog.EnabledParameters) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.asked = append(r.asked, p)
-	return !r.refuses
+func (e *events) Enabled(_ context.Context, name string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.asked == nil {
+		e.asked = map[string]int{}
+	}
+	e.asked[name]++
+	return !e.refuses
 }
 
-func (r *records) OnEmit(_ context.Context, record *sdklog.Record) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.seen = append(r.seen, record.Clone())
-	return nil
-}
-
-func (r *records) Shutdown(context.Context) error   { return nil }
-func (r *records) ForceFlush(context.Context) error { return nil }
-
-// wordsOf is what the attributes of a record say.
-func wordsOf(r *sdklog.Record) map[string]any {
-	var all []attribute.KeyValue
-	r.WalkAttributes(func(a attribute.KeyValue) bool {
-		all = append(all, a)
-		return true
-	})
-	return attributesOf(all)
+func (e *events) Emit(ctx context.Context, name string, attributes []attribute.KeyValue) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.seen = append(e.seen, event{name, attributesOf(attributes), trace.SpanContextFromContext(ctx)})
 }
 
 // troubled is a run with all that there is to report: warnings, blocks, aborts, with and without a paired tool and a call
@@ -82,17 +70,14 @@ func troubled(t testingT, ctx context.Context, options ...middleware.Option) {
 	require.ErrorIs(t, guard.Forget(middleware.WithRun(ctx, "store")), middleware.ErrStore)
 }
 
-// TestRecordsAreTheEventsOfTheSpan, under the same name and with the same attributes, and the span has none of them then.
-func TestRecordsAreTheEventsOfTheSpan(t *testing.T) {
+// TestEventsAreThoseOfTheSpan, under the same name and with the same attributes, and the span has none of them then.
+func TestEventsAreThoseOfTheSpan(t *testing.T) {
 	many := sdktrace.NewSpanLimits()
 	many.EventCountLimit = -1
 	with, without := newTraced(), newTraced(sdktrace.WithRawSpanLimits(many))
 	want := without.during(context.Background(), func(ctx context.Context) { troubled(t, ctx) })
-	var kept records
-	before := time.Now()
-	got := with.during(context.Background(), func(ctx context.Context) {
-		troubled(t, ctx, middleware.WithLoggerProvider(kept.provider()))
-	})
+	var kept events
+	got := with.during(context.Background(), func(ctx context.Context) { troubled(t, ctx, middleware.WithEvents(&kept)) })
 
 	assert.Empty(t, got.Events(), "never both")
 	assert.Equal(t, attributesOf(want.Attributes()), attributesOf(got.Attributes()), "what is said on the span itself stays there")
@@ -101,43 +86,31 @@ func TestRecordsAreTheEventsOfTheSpan(t *testing.T) {
 	require.Greater(t, len(want.Events()), 30)
 	require.Len(t, kept.seen, len(want.Events()))
 	names := map[string]int{}
-	for i, event := range want.Events() {
-		record := &kept.seen[i]
-		names[record.EventName()]++
-		assert.Equal(t, event.Name, record.EventName())
-		assert.Equal(t, attributesOf(event.Attributes), wordsOf(record))
-		assert.Equal(t, got.SpanContext().TraceID(), record.TraceID())
-		assert.Equal(t, got.SpanContext().SpanID(), record.SpanID())
-		assert.Equal(t, got.SpanContext().TraceFlags(), record.TraceFlags())
-		assert.Equal(t, log.SeverityWarn, record.Severity())
-		assert.Equal(t, "WARN", record.SeverityText())
-		assert.WithinRange(t, record.Timestamp(), before, time.Now())
-		assert.Equal(t, middleware.ScopeName, record.InstrumentationScope().Name)
-		assert.Equal(t, middleware.Version, record.InstrumentationScope().Version)
-		assert.Zero(t, record.DroppedAttributes())
+	for i, w := range want.Events() {
+		names[kept.seen[i].name]++
+		assert.Equal(t, event{w.Name, attributesOf(w.Attributes), got.SpanContext()}, kept.seen[i])
 	}
 	assert.Equal(t, 4, names[middleware.EventStoreFailure], "end, compacted, begin and forget")
 	assert.Len(t, names, 2)
 }
 
-// TestRecordsNeedNoSpan: they are there for hosts without traces too, and on unsampled ones.
-func TestRecordsNeedNoSpan(t *testing.T) {
+// TestEventsNeedNoSpan: they are there for hosts without traces too, and on unsampled ones.
+func TestEventsNeedNoSpan(t *testing.T) {
 	unsampled, span := newTraced(sdktrace.WithSampler(sdktrace.NeverSample())).Start(context.Background(), "agent")
 	for name, ctx := range map[string]context.Context{"no span": context.Background(), "not sampled": unsampled} {
-		var kept records
-		guard := newGuard(t, middleware.WithLoggerProvider(kept.provider()))
-		runInto(t, guard, middleware.WithRun(ctx, "r"))
+		var kept events
+		runInto(t, newGuard(t, middleware.WithEvents(&kept)), middleware.WithRun(ctx, "r"))
 		require.Len(t, kept.seen, 12, name)
-		assert.Equal(t, trace.SpanContextFromContext(ctx).TraceID(), kept.seen[0].TraceID(), name)
+		assert.Equal(t, trace.SpanContextFromContext(ctx), kept.seen[0].span, name)
 	}
 	assert.True(t, span.SpanContext().HasTraceID())
 }
 
-// TestRecordsAreOnTheSpanOfTheTool, by its ids.
-func TestRecordsAreOnTheSpanOfTheTool(t *testing.T) {
-	var kept records
+// TestEventsHaveTheSpanOfTheTool in their context.
+func TestEventsHaveTheSpanOfTheTool(t *testing.T) {
+	var kept events
 	tracing, recorder := newTracing()
-	guard := newGuard(t, middleware.WithLoggerProvider(kept.provider()))
+	guard := newGuard(t, middleware.WithEvents(&kept))
 	handle := middleware.Chain(tracing.Interceptor(), guard.Interceptor())(returns("the same"))
 	for range 31 {
 		_, _ = handle(inRun(), same)
@@ -145,44 +118,40 @@ func TestRecordsAreOnTheSpanOfTheTool(t *testing.T) {
 	require.Len(t, kept.seen, 12)
 	for i, call := range []int{11, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31} {
 		span := recorder.Ended()[call-1]
-		assert.Equal(t, span.SpanContext().SpanID(), kept.seen[i].SpanID())
-		assert.Equal(t, wordsOf(&kept.seen[i])["loopguard.action"], attributesOf(span.Attributes())["loopguard.action"])
+		assert.Equal(t, span.SpanContext(), kept.seen[i].span)
+		assert.Equal(t, kept.seen[i].attributes["loopguard.action"], attributesOf(span.Attributes())["loopguard.action"])
 		assert.Empty(t, span.Events())
 	}
 }
 
-func TestRecordsOfObserveModeSayThatNothingWasEnforced(t *testing.T) {
-	var kept records
+func TestEventsOfObserveModeSayThatNothingWasEnforced(t *testing.T) {
+	var kept events
 	c := policy.Default()
 	c.Mode = policy.Observe
-	repeat(t, newGuardOf(t, c, middleware.WithLoggerProvider(kept.provider())), inRun(), 31)
+	repeat(t, newGuardOf(t, c, middleware.WithEvents(&kept)), inRun(), 31)
 	require.Len(t, kept.seen, 12)
-	for i := range kept.seen {
-		assert.Equal(t, false, wordsOf(&kept.seen[i])["loopguard.enforced"])
+	for _, e := range kept.seen {
+		assert.Equal(t, false, e.attributes["loopguard.enforced"])
 	}
 }
 
-// TestLoggerThatIsDisabledIsAskedAndGetsNothing, and the events do not go to the span instead.
-func TestLoggerThatIsDisabledIsAskedAndGetsNothing(t *testing.T) {
-	kept := records{refuses: true}
+// TestEventsThatNobodyKeepsAreNotMade, and do not go to the span instead.
+func TestEventsThatNobodyKeepsAreNotMade(t *testing.T) {
+	kept := events{refuses: true}
 	span := newTraced().during(context.Background(), func(ctx context.Context) {
-		troubled(t, ctx, middleware.WithLoggerProvider(kept.provider()))
+		troubled(t, ctx, middleware.WithEvents(&kept))
 	})
 	assert.Empty(t, kept.seen)
 	assert.Empty(t, span.Events())
 	assert.Equal(t, "abort global_circuit_breaker", mark(span))
-	names := map[string]bool{}
-	for _, asked := range kept.asked {
-		names[asked.EventName] = true
-		assert.Equal(t, log.SeverityWarn, asked.Severity)
-		assert.Equal(t, middleware.ScopeName, asked.InstrumentationScope.Name)
-	}
-	assert.Equal(t, map[string]bool{middleware.EventDetection: true, middleware.EventStoreFailure: true}, names)
+	assert.NotZero(t, kept.asked[middleware.EventDetection])
+	assert.NotZero(t, kept.asked[middleware.EventStoreFailure])
+	assert.Len(t, kept.asked, 2)
 }
 
-func TestHealthyRunLeavesNoRecord(t *testing.T) {
-	var kept records
-	guard := newGuard(t, middleware.WithLoggerProvider(kept.provider()))
+func TestHealthyRunHasNoEvents(t *testing.T) {
+	var kept events
+	guard := newGuard(t, middleware.WithEvents(&kept))
 	for n := range 100 {
 		_, err := guard.Do(inRun(), numbered("read", n), returns("ok"))
 		require.NoError(t, err)

@@ -61,7 +61,7 @@ func New(c policy.Config, options ...Option) (*Guard, error) {
 		policy:         rules,
 		notices:        notices,
 		canonicalizer:  canonical.New(identity...),
-		reporter:       reporter{events: o.events(), metrics: instruments, logger: o.logger, callbacks: o.onDetection},
+		reporter:       reporter{events: o.events, metrics: instruments, logger: o.logger, callbacks: o.onDetection},
 		defaultRun:     o.defaultRun,
 		blocksAsErrors: o.blocksAsErrors,
 		digestKey:      o.digestKey,

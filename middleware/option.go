@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"strings"
 
-	"go.opentelemetry.io/otel/log"
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/loopguard-go/loopguard/canonical"
@@ -30,18 +29,10 @@ type config struct {
 	canonical      []canonical.Option
 	onDetection    []func(context.Context, Detection)
 	logger         *slog.Logger
-	loggers        log.LoggerProvider
+	events         Events
 	meters         metric.MeterProvider
 	metricTools    []string
 	digestKey      []byte
-}
-
-// events returns what takes events in place of spans, if something does.
-func (c *config) events() log.Logger {
-	if c.loggers == nil {
-		return nil
-	}
-	return c.loggers.Logger(ScopeName, log.WithInstrumentationVersion(Version))
 }
 
 // WithStore sets where the histories of runs are kept. Default: a [MemoryStore] with its defaults. Guards with different
@@ -154,15 +145,14 @@ func WithLogger(l *slog.Logger) Option {
 	})
 }
 
-// WithLoggerProvider sends the events, with the same names and attributes, as records of the OpenTelemetry logs API in place
-// of adding them to spans, where OpenTelemetry plans to have them. What is said on the span itself stays there. Default:
-// events are on spans.
-func WithLoggerProvider(p log.LoggerProvider) Option {
+// WithEvents gives the events to something else than spans, such as the logs of OpenTelemetry, where that plans to have them:
+// see the module middleware/otellog. What is said on the span itself stays there. Default: events are on spans.
+func WithEvents(e Events) Option {
 	return option(func(c *config) error {
-		if p == nil {
-			return errors.New("WithLoggerProvider: the provider is nil")
+		if e == nil {
+			return errors.New("WithEvents: it is nil")
 		}
-		c.loggers = p
+		c.events = e
 		return nil
 	})
 }

@@ -17,15 +17,15 @@ import (
 
 func TestWrongOptionsAreNamed(t *testing.T) {
 	for name, option := range map[string]middleware.Option{
-		"WithStore":          middleware.WithStore(nil),
-		"WithDefaultRun":     middleware.WithDefaultRun(""),
-		"WithKey":            middleware.WithKey("read", nil),
-		"WithCanonicalizer":  middleware.WithCanonicalizer("read", nil),
-		"WithOnDetection":    middleware.WithOnDetection(nil),
-		"WithLogger":         middleware.WithLogger(nil),
-		"WithLoggerProvider": middleware.WithLoggerProvider(nil),
-		"WithMeterProvider":  middleware.WithMeterProvider(nil),
-		"WithDigestKey":      middleware.WithDigestKey([]byte{}),
+		"WithStore":         middleware.WithStore(nil),
+		"WithDefaultRun":    middleware.WithDefaultRun(""),
+		"WithKey":           middleware.WithKey("read", nil),
+		"WithCanonicalizer": middleware.WithCanonicalizer("read", nil),
+		"WithOnDetection":   middleware.WithOnDetection(nil),
+		"WithLogger":        middleware.WithLogger(nil),
+		"WithEvents":        middleware.WithEvents(nil),
+		"WithMeterProvider": middleware.WithMeterProvider(nil),
+		"WithDigestKey":     middleware.WithDigestKey([]byte{}),
 	} {
 		guard, err := middleware.New(policy.Default(), middleware.WithBlocksAsErrors(), option)
 		assert.Nil(t, guard, name)

@@ -485,8 +485,8 @@ func TestNamesOnSpansAreBounded(t *testing.T) {
 // TestTextOnTracesIsUTF8, whatever a model writes: exporters lose all spans of a batch for one that is not.
 func TestTextOnTracesIsUTF8(t *testing.T) {
 	tracing, recorder := newTracing()
-	var kept records
-	for _, options := range [][]middleware.Option{nil, {middleware.WithLoggerProvider(kept.provider())}} {
+	var kept events
+	for _, options := range [][]middleware.Option{nil, {middleware.WithEvents(&kept)}} {
 		guard := newGuard(t, options...)
 		handle := middleware.Chain(tracing.Interceptor(), guard.Interceptor())(returns("the same"))
 		for i := range 33 {
@@ -506,8 +506,8 @@ func TestTextOnTracesIsUTF8(t *testing.T) {
 			require.True(t, utf8.ValidString(a.Value.String()), "%s: %q", a.Key, a.Value.String())
 		}
 	}
-	for i := range kept.seen {
-		for key, value := range wordsOf(&kept.seen[i]) {
+	for _, e := range kept.seen {
+		for key, value := range e.attributes {
 			require.True(t, utf8.ValidString(fmt.Sprint(value)), "%s: %q", key, value)
 		}
 	}
@@ -611,9 +611,9 @@ func TestArgumentsAndResultsAreNowhere(t *testing.T) {
 	}
 	for name, tool := range ends {
 		for _, args := range []string{secret, `{"password":"` + secret + `"}`, `{"` + secret + `":1}`, `{"bad":` + secret} {
-			for _, logs := range []bool{false, true} {
+			for _, apart := range []bool{false, true} {
 				tracing, recorder := newTracing()
-				var kept records
+				var kept events
 				var out bytes.Buffer
 				reader := sdkmetric.NewManualReader()
 				options := []middleware.Option{
@@ -622,8 +622,8 @@ func TestArgumentsAndResultsAreNowhere(t *testing.T) {
 					middleware.WithLogger(slog.New(slog.NewJSONHandler(&out, nil))),
 					middleware.WithStore(newWayward(down)),
 				}
-				if logs {
-					options = append(options, middleware.WithLoggerProvider(kept.provider()))
+				if apart {
+					options = append(options, middleware.WithEvents(&kept))
 				}
 				guard := newGuard(t, options...)
 				said := ""
@@ -646,7 +646,7 @@ func TestArgumentsAndResultsAreNowhere(t *testing.T) {
 				}
 				kept.mu.Lock()
 				for _, r := range kept.seen {
-					said += fmt.Sprintf("%+v", r) + fmt.Sprint(wordsOf(&r))
+					said += fmt.Sprintf("%+v", r)
 				}
 				kept.mu.Unlock()
 				var metrics metricdata.ResourceMetrics
@@ -654,7 +654,7 @@ func TestArgumentsAndResultsAreNowhere(t *testing.T) {
 				said += fmt.Sprintf("%+v", metrics) + out.String()
 				require.Contains(t, said, "execute_tool read")
 				if at := strings.Index(said, secret); at >= 0 {
-					assert.Fail(t, "it is told", "%s of %s, log records: %t: %s", name, args, logs, said[max(0, at-100):at])
+					assert.Fail(t, "it is told", "%s of %s, events apart: %t: %s", name, args, apart, said[max(0, at-100):at])
 				}
 			}
 		}
