@@ -38,7 +38,7 @@ func (h *histories) begin(ctx context.Context, t *Ticket, id uint64) error {
 	if h.local.Runs() > 0 && h.stoppedLocally(ctx, t) {
 		return nil
 	}
-	seen, err := h.try(ctx, h.store, t.run, func(s *policy.State) error {
+	seen, err := h.try(ctx, "begin", h.store, t.run, func(s *policy.State) error {
 		t.begin(s, id)
 		return nil
 	})
@@ -85,7 +85,7 @@ func (h *histories) stoppedLocally(ctx context.Context, t *Ticket) bool {
 	if !stopped {
 		return false
 	}
-	_, err := h.try(ctx, h.store, t.run, func(s *policy.State) error {
+	_, err := h.try(ctx, "begin", h.store, t.run, func(s *policy.State) error {
 		if s.IsZero() {
 			s.CopyFrom(&local)
 		} else {
@@ -104,7 +104,7 @@ func (h *histories) stoppedLocally(ctx context.Context, t *Ticket) bool {
 // end takes the last step of a ticket. It has to be taken even if the call ended because its time was over.
 func (h *histories) end(ctx context.Context, t *Ticket) {
 	ctx = context.WithoutCancel(ctx)
-	seen, err := h.try(ctx, t.store, t.run, t.end)
+	seen, err := h.try(ctx, "end", t.store, t.run, t.end)
 	if err == nil {
 		return
 	}
@@ -117,14 +117,14 @@ func (h *histories) end(ctx context.Context, t *Ticket) {
 // cancel takes a ticket back.
 func (h *histories) cancel(ctx context.Context, t *Ticket) {
 	ctx = context.WithoutCancel(ctx)
-	if _, err := h.try(ctx, t.store, t.run, t.cancel); err != nil {
+	if _, err := h.try(ctx, "cancel", t.store, t.run, t.cancel); err != nil {
 		h.reporter.storeFailure(ctx, "cancel", t.run, err)
 	}
 }
 
 // compacted arms the guard after compaction. The error is that of the store.
 func (h *histories) compacted(ctx context.Context, run string, id uint64) error {
-	seen, err := h.try(ctx, h.store, run, func(s *policy.State) error {
+	seen, err := h.try(ctx, "compacted", h.store, run, func(s *policy.State) error {
 		h.policy.Compacted(s, id)
 		return nil
 	})
@@ -150,17 +150,22 @@ func (h *histories) forget(ctx context.Context, run string) error {
 	return nil
 }
 
-// try takes a step in a store; one that changed nothing is no failure. It returns what the state was after the step, in case
-// that cannot be kept, or nil if the step was never taken or the store cannot fail.
+// try takes a step in a store; one that changed nothing is no failure, nor is one that was kept although what was there
+// before is lost. It returns what the state was after the step, in case that cannot be kept, or nil if the step was never
+// taken or the store cannot fail.
 func (h *histories) try(
-	ctx context.Context, store Store, run string, step func(*policy.State) error,
+	ctx context.Context, operation string, store Store, run string, step func(*policy.State) error,
 ) (seen *policy.State, err error) {
 	if h.remote {
 		seen, err = look(ctx, store, run, step)
 	} else {
 		err = store.Update(ctx, run, step)
 	}
-	if errors.Is(err, errUnchanged) {
+	switch {
+	case errors.Is(err, errUnchanged):
+		err = nil
+	case errors.Is(err, ErrStateLost):
+		h.reporter.storeFailure(ctx, operation, run, err)
 		err = nil
 	}
 	return seen, err

@@ -648,6 +648,60 @@ func TestStoreFailuresAreReported(t *testing.T) {
 	}
 }
 
+// amnesiac is a store that finds that it cannot read what it has.
+type amnesiac struct {
+	*middleware.MemoryStore
+	loses bool
+}
+
+var errGarbled = errors.New("garbled")
+
+func (a *amnesiac) Update(ctx context.Context, run string, fn func(*policy.State) error) error {
+	if !a.loses {
+		return a.MemoryStore.Update(ctx, run, fn)
+	}
+	a.loses = false
+	err := a.MemoryStore.Update(ctx, run, func(s *policy.State) error {
+		*s = policy.State{}
+		return fn(s)
+	})
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: %w", middleware.ErrStateLost, errGarbled)
+}
+
+// TestLostStateIsReportedAndTheRunGoesOn in the store, however the guard fails: the step was kept.
+func TestLostStateIsReportedAndTheRunGoesOn(t *testing.T) {
+	for name, options := range map[string][]middleware.Option{
+		"open": nil, "closed": {middleware.WithFailClosed()},
+	} {
+		t.Run("fail "+name, func(t *testing.T) {
+			var log bytes.Buffer
+			store, meter := &amnesiac{MemoryStore: middleware.NewMemoryStore()}, newMeter()
+			guard := newGuard(t, append(options, middleware.WithStore(store), meter.option(),
+				middleware.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))...)
+			repeat(t, guard, inRun(), 9)
+			require.Empty(t, log.String())
+
+			store.loses = true
+			repeat(t, guard, inRun(), 1)
+			said := log.String()
+			assert.Equal(t, 1, strings.Count(said, "\n"), said)
+			assert.Contains(t, said, `msg="loopguard: store failed" loopguard.store.operation=begin loopguard.run.id=r `+
+				`exception.message="loopguard: the history of the run is lost: garbled"`)
+			assert.Equal(t, map[string]int64{"store.operation=begin": 1}, meter.values(t, middleware.MetricStoreFailures))
+			assert.Len(t, history(t, store, "r"), 1, "it is kept where it was")
+
+			store.loses = true
+			require.NoError(t, guard.Compacted(inRun()), "it is armed")
+			assert.Contains(t, log.String(), "loopguard.store.operation=compacted")
+			assert.Empty(t, history(t, store, "r"))
+			assert.Equal(t, policy.CompactionLoopPersisted, runInto(t, guard, inRun()).Detector)
+		})
+	}
+}
+
 // TestOutageIsReportedOncePerRun: at every call it would fill the log of whoever has to mend the store.
 func TestOutageIsReportedOncePerRun(t *testing.T) {
 	var log bytes.Buffer

@@ -32,6 +32,7 @@ const (
 	opForget  opKind = "forget"  // forget the run; its open calls stay and their outcomes come late
 	opRenew   opKind = "renew"   // forget the run if it was stopped
 	opCopy    opKind = "copy"    // go on with a copy of the state and spoil the original
+	opStore   opKind = "store"   // go on with what the binary form of the state says
 )
 
 type op struct {
@@ -168,6 +169,8 @@ func (s *scripter) noise() {
 		s.add(op{kind: opForget})
 	case n < 18:
 		s.add(op{kind: opCopy})
+	case n < 19:
+		s.add(op{kind: opStore})
 	default:
 		s.add(op{kind: opRenew})
 	}
@@ -421,6 +424,18 @@ func (p *player) copy() {
 	p.policy.Stop(p.spare, policy.Verdict{Action: policy.Abort, Detector: "spoiled", Enforced: true})
 }
 
+// store takes the state to its binary form and back, as a store outside the process does.
+func (p *player) store() {
+	data, err := p.state.MarshalBinary()
+	if err != nil {
+		panic(err)
+	}
+	p.state = new(policy.State)
+	if err := p.state.UnmarshalBinary(data); err != nil {
+		panic(err)
+	}
+}
+
 // play plays one step and returns the verdicts that it brought.
 func (p *player) play(o op) (verdicts []policy.Verdict) {
 	switch o.kind {
@@ -452,6 +467,8 @@ func (p *player) play(o op) (verdicts []policy.Verdict) {
 		}
 	case opCopy:
 		p.copy()
+	case opStore:
+		p.store()
 	}
 	return verdicts
 }
@@ -591,18 +608,24 @@ func (b *sideBySide) step(o op) {
 		}
 	case opCopy:
 		b.copy()
+	case opStore:
+		b.store()
 	}
 	b.sameHistory()
 }
 
+// TestPolicyIsTheModel also where the state comes from a store at every step.
 func TestPolicyIsTheModel(t *testing.T) {
 	hits := map[string]int{}
-	for range 4 {
+	for i := range 4 {
 		rapid.Check(t, func(t *rapid.T) {
 			c, m := drawConfig(t)
 			b := &sideBySide{player: newPlayer(newPolicy(t, c)), t: t, config: c, model: &modelRun{config: m}, hits: hits}
 			for _, o := range drawScript(t) {
 				b.step(o)
+				if i%2 == 1 {
+					b.step(op{kind: opStore})
+				}
 			}
 			hits["warnings not repeated"] += b.model.dropped
 		})

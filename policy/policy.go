@@ -101,7 +101,7 @@ func (p *Policy) Begin(s *State, c Call) (Verdict, Ticket) {
 	if s.stopped != nil && p.enforced {
 		return *s.stopped, Ticket{}
 	}
-	c.Tool = canonical.Bound(c.Tool)
+	c.Tool, c.Name = canonical.Bound(c.Tool), canonical.Bound(c.Name)
 	r := record{id: c.ID, tool: c.Tool, name: c.Name, signature: c.Signature, poll: isPoll(c, rule.Poll)}
 	v := Verdict{Enforced: p.enforced}
 	if p.enabled {
