@@ -27,7 +27,7 @@ func (v view) countFailures() int {
 	count := 0
 	for i := len(v.records) - 1; i >= 0; i-- {
 		r := &v.records[i]
-		if r.tool != v.call.Tool {
+		if r.tool != v.tool {
 			continue
 		}
 		switch {

@@ -24,7 +24,7 @@ var pingPong = detector{
 		}
 		f := v.grade(proven, count)
 		other := &v.records[len(v.records)-1]
-		f.pairedTool, f.pairedWith = other.name, other.signature
+		f.pairedTool, f.pairedWith = v.names.of(other.name), other.signature
 		return f
 	},
 	sameWarning: samePair,

@@ -102,7 +102,7 @@ func (p *Policy) Begin(s *State, c Call) (Verdict, Ticket) {
 		return *s.stopped, Ticket{}
 	}
 	c.Tool, c.Name = canonical.Bound(c.Tool), canonical.Bound(c.Name)
-	r := record{id: c.ID, tool: c.Tool, name: c.Name, signature: c.Signature, poll: isPoll(c, rule.Poll)}
+	r := record{id: c.ID, signature: c.Signature, poll: isPoll(c, rule.Poll)}
 	v := Verdict{Enforced: p.enforced}
 	if p.enabled {
 		found := p.judge(s, c, r.poll, rule.limits)
@@ -114,7 +114,7 @@ func (p *Policy) Begin(s *State, c Call) (Verdict, Ticket) {
 			r.warnedBy, r.warnedAt, r.warnedOf = found.by, int32(found.count/found.threshold), found.pairedWith
 		}
 	}
-	s.append(r, p.size)
+	s.append(r, c, p.size)
 	if !v.Refused() {
 		return v, Ticket{id: c.ID, signature: c.Signature, window: s.window.id, valid: true}
 	}
@@ -127,7 +127,7 @@ func (p *Policy) Begin(s *State, c Call) (Verdict, Ticket) {
 // judge asks every detector and returns the highest finding, the first of those of one level. A warning that was given
 // already becomes no finding.
 func (p *Policy) judge(s *State, c Call, poll bool, limits limits) finding {
-	v := look(s.records, c, poll, limits, p.unknown)
+	v := look(s, c, poll, limits, p.unknown)
 	var highest finding
 	for id := unknownToolID; id <= stagnationID; id++ {
 		if !p.on[id] {

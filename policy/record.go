@@ -37,10 +37,10 @@ func (s Status) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 // record is one call in the history of a run.
 type record struct {
 	id        uint64 // by which the outcome finds its call
-	tool      string // folded: what is compared
-	name      string // as the model wrote it: what is reported
 	signature canonical.Digest
 	outcome   canonical.Digest // of a done record
+	tool      nameID           // folded: what is compared
+	name      nameID           // as the model wrote it: what is reported
 	status    Status
 
 	poll    bool // the call waits for something by asking again
@@ -89,13 +89,13 @@ func (r Record) String() string {
 	return line
 }
 
-func (r *record) public() Record {
+func (r *record) public(names names) Record {
 	by := r.refusedBy
 	if by == nobody {
 		by = r.warnedBy
 	}
 	return Record{
-		Tool:      r.name,
+		Tool:      names.of(r.name),
 		Signature: r.signature,
 		Outcome:   r.outcome,
 		Status:    r.status,

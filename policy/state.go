@@ -1,15 +1,13 @@
 package policy
 
-import (
-	"slices"
-	"strings"
-)
+import "slices"
 
 // State is what is remembered of one run: its newest calls, whether it was stopped, and the window of the guard after
 // compaction. The zero value is a new run. A State is changed only by the methods of [Policy] and is not safe for
 // concurrent use: whoever keeps it lets one caller at a time work on it.
 type State struct {
 	records []record // the newest calls, oldest first
+	names   names    // of the tools in records
 	stopped *Verdict // what stopped the run; never changed once it is set
 	window  window
 }
@@ -39,7 +37,7 @@ func (s *State) Last(n int) []Record {
 	newest := s.records[max(0, len(s.records)-max(0, n)):]
 	last := make([]Record, len(newest))
 	for i := range newest {
-		last[i] = newest[i].public()
+		last[i] = newest[i].public(s.names)
 	}
 	return last
 }
@@ -53,42 +51,23 @@ func (s *State) CopyFrom(other *State) {
 	}
 	*s = *other
 	s.records = append(records[:0], other.records...)
-	clear(s.records[len(s.records):cap(s.records)])
 }
 
 // stop stops the run.
 func (s *State) stop(v Verdict) { s.stopped = &v }
 
-// append adds a record. The history holds no more than size records, so the oldest have to go, and it takes no more memory
-// than for so many.
-func (s *State) append(r record, size int) {
-	if r.name == r.tool {
-		r.tool = s.intern(r.tool)
-		r.name = r.tool
-	} else {
-		r.tool, r.name = s.intern(r.tool), s.intern(r.name)
-	}
+// append adds the record of a call. The history holds no more than size records, so the oldest have to go, and it takes no
+// more memory than for so many.
+func (s *State) append(r record, c Call, size int) {
 	if surplus := len(s.records) + 1 - size; surplus > 0 {
 		s.records = slices.Delete(s.records, 0, surplus)
 	}
 	if n := len(s.records); n == cap(s.records) {
 		s.records = append(make([]record, 0, min(2*n+4, size)), s.records...)
 	}
+	s.sweepNames()
+	r.tool, r.name = s.names.number(c.Tool), s.names.number(c.Name)
 	s.records = append(s.records, r)
-}
-
-// intern returns a string equal to name that the history may keep: one that it has already, or a copy. The name itself
-// may be a piece of something much larger, such as the whole answer of a model.
-func (s *State) intern(name string) string {
-	for i := range s.records {
-		switch r := &s.records[i]; name {
-		case r.tool:
-			return r.tool
-		case r.name:
-			return r.name
-		}
-	}
-	return strings.Clone(name)
 }
 
 // find finds the record with an id, the newest first: outcomes come soon after their calls.

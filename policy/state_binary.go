@@ -73,7 +73,7 @@ func (s *State) MarshalBinary() ([]byte, error) { return s.AppendBinary(nil) }
 // AppendBinary appends the binary form of the state, see [State.MarshalBinary].
 func (s *State) AppendBinary(b []byte) ([]byte, error) {
 	isStopped, hasCompacted := s.stopped != nil, s.window != window{}
-	names, places := s.names()
+	names, places := s.namesInOrder()
 
 	b = append(b, stateMagic...)
 	b = append(b, stateVersion, canonical.IdentityVersion, bit(isStopped, hasStop)|bit(hasCompacted, hasWindow))
@@ -94,20 +94,22 @@ func (s *State) AppendBinary(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// names returns the names in the records, each once, in the order in which they come, and their places in that list.
-func (s *State) names() (names []string, places map[string]uint64) {
-	places = make(map[string]uint64)
-	add := func(name string) {
-		if _, ok := places[name]; !ok {
-			places[name] = uint64(len(names))
-			names = append(names, name)
+// namesInOrder returns the names that records need in the order in which they come, and their places in that list by their
+// numbers.
+func (s *State) namesInOrder() (ordered names, places []uint64) {
+	places = make([]uint64, len(s.names)+1)
+	isThere := make([]bool, len(s.names)+1)
+	add := func(id nameID) {
+		if !isThere[id] {
+			isThere[id], places[id] = true, uint64(len(ordered))
+			ordered = append(ordered, s.names.of(id))
 		}
 	}
 	for i := range s.records {
 		add(s.records[i].tool)
 		add(s.records[i].name)
 	}
-	return names, places
+	return ordered, places
 }
 
 func (v *Verdict) append(b []byte) []byte {
@@ -130,7 +132,7 @@ func (w *window) append(b []byte) []byte {
 	return b
 }
 
-func (r *record) append(b []byte, places map[string]uint64) []byte {
+func (r *record) append(b []byte, places []uint64) []byte {
 	isWarned := r.warnedBy != nobody
 	b = append(b, byte(r.status)|bit(r.poll, pollBit)|bit(r.failure, failureBit)|bit(r.unknown, unknownBit)|
 		bit(r.repeat, repeatBit)|bit(isWarned, warnedBit))
@@ -204,10 +206,7 @@ func (d *decoder) state() (s State) {
 	if has&^hasAll != 0 {
 		d.fail("what is there", "%#x has bits that mean nothing", has)
 	}
-	names := make([]string, d.count("names", 1))
-	for i := range names {
-		names[i] = d.name("name")
-	}
+	s.names = d.names()
 	if has&hasStop != 0 {
 		s.stopped = d.stop()
 	}
@@ -216,7 +215,7 @@ func (d *decoder) state() (s State) {
 	}
 	s.records = make([]record, d.count("records", minRecord))
 	for i := range s.records {
-		s.records[i] = d.record(names)
+		s.records[i] = d.record(s.names)
 		if d.err != nil {
 			d.err = fmt.Errorf("record %d: %w", i, d.err)
 			return s
@@ -226,9 +225,22 @@ func (d *decoder) state() (s State) {
 		d.fail("end", "is followed by %d bytes", len(d.rest))
 	}
 	if identity < canonical.IdentityVersion {
-		s.records, s.window = nil, window{}
+		s.records, s.names, s.window = nil, nil, window{}
 	}
 	return s
+}
+
+func (d *decoder) names() names {
+	all := make(names, d.count("names", 1))
+	places := make(map[string]int, len(all))
+	for i := range all {
+		all[i] = d.name("name")
+		if first, ok := places[all[i]]; ok {
+			d.fail("names", "number %d is number %d again", i, first)
+		}
+		places[all[i]] = i
+	}
+	return all
 }
 
 func (d *decoder) stop() *Verdict {
@@ -259,7 +271,7 @@ func (d *decoder) window() window {
 	return w
 }
 
-func (d *decoder) record(names []string) record {
+func (d *decoder) record(names names) record {
 	bits := d.byte("bits")
 	r := record{
 		status:  Status(bits & statusBits),
@@ -399,15 +411,12 @@ func (d *decoder) name(what string) string {
 }
 
 // nameOf takes the place of a name in the list of all.
-func (d *decoder) nameOf(what string, names []string) string {
+func (d *decoder) nameOf(what string, names names) nameID {
 	i := d.uvarint(what, math.MaxInt32)
 	if d.err == nil && i >= uint64(len(names)) {
 		d.fail(what, "is number %d of %d names", i, len(names))
 	}
-	if d.err != nil {
-		return ""
-	}
-	return names[i]
+	return nameID(i + 1)
 }
 
 // detector takes the number of a detector that can do what is said of it.

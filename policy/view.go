@@ -4,7 +4,9 @@ package policy
 // Records are looked at from the newest to the oldest.
 type view struct {
 	records []record
+	names   names // of the tools in records
 	call    Call
+	tool    nameID // of the call; none if no record has it
 	poll    bool
 	limits  limits
 	unknown int // the threshold of unknown_tool_repeat
@@ -16,8 +18,10 @@ type view struct {
 }
 
 // look makes the view of a call.
-func look(records []record, c Call, poll bool, l limits, unknown int) view {
-	v := view{records: records, call: c, poll: poll, limits: l, unknown: unknown}
+func look(s *State, c Call, poll bool, l limits, unknown int) view {
+	v := view{
+		records: s.records, names: s.names, call: c, tool: s.names.find(c.Tool), poll: poll, limits: l, unknown: unknown,
+	}
 	v.countCall()
 	v.countStale()
 	return v
@@ -100,7 +104,7 @@ func (v view) warned(f finding) bool {
 
 func sameCall(v view, r *record, _ finding) bool { return r.signature == v.call.Signature }
 
-func sameTool(v view, r *record, _ finding) bool { return r.tool == v.call.Tool }
+func sameTool(v view, r *record, _ finding) bool { return r.tool == v.tool }
 
 func samePair(v view, r *record, f finding) bool {
 	return r.signature == v.call.Signature && r.warnedOf == f.pairedWith ||
