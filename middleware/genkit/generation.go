@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/firebase/genkit/go/ai"
 
@@ -65,7 +64,6 @@ func (g *generation) wrapTool(
 	var (
 		response *ai.MultipartToolResponse
 		failure  error
-		outcome  middleware.Result
 		open     bool
 	)
 	result, err := g.around(func(ctx context.Context, _ middleware.Call) (middleware.Result, error) {
@@ -73,8 +71,7 @@ func (g *generation) wrapTool(
 		if open = isOpen(ctx, failure); open {
 			return middleware.Result{}, context.Canceled
 		}
-		outcome = outcomeOf(response)
-		return outcome, failure
+		return outcomeOf(response), failure
 	})(ctx, callOf(params.Request))
 
 	switch {
@@ -88,7 +85,7 @@ func (g *generation) wrapTool(
 	case err != nil:
 		return response, err
 	}
-	return withNote(response, strings.TrimPrefix(result.Text, outcome.Text)), nil
+	return withNote(response, result.Note()), nil
 }
 
 // isOpen reports whether a call has come to no outcome: it was interrupted, to be confirmed and restarted, or its caller gave
