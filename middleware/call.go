@@ -36,5 +36,9 @@ type Result struct {
 	note string // what the guard appended to Text
 }
 
+// Note returns the note for the model that [Guard.Do] appended to Text, or nothing: for hosts that show the model something
+// else than that text.
+func (r Result) Note() string { return r.note }
+
 // Text is the result of a tool that returned a text; text that is JSON is taken as such.
 func Text(s string) Result { return Result{Result: canonical.Result{Text: s}} }

@@ -132,6 +132,7 @@ func TestWarningIsReadAfterTheResult(t *testing.T) {
 			assert.Nil(t, result.Refusal)
 			assert.False(t, result.IsError)
 			note, found := strings.CutPrefix(result.Text, said)
+			assert.Equal(t, note, result.Note())
 			assert.True(t, found, "the result comes first")
 			assert.Equal(t, "[loopguard] Warning: This very call was already made 10 times. Do not repeat it as it is. Use "+
 				"what it brought, take another way or another tool; if you cannot go on, say what is "+
