@@ -1,11 +1,11 @@
 # What people run: `make run` shows the guard at work, `make test` is every check that is quick, `make test-backends` sends
-# traces to a real backend, `make bench` measures. Needs Go 1.26 and a C compiler (for the race detector). Everything else is
+# traces to a real backend, `make test-redis` tests the store on real servers, `make bench` measures. Needs Go 1.26 and a C compiler (for the race detector). Everything else is
 # fetched as Go modules, with pinned versions.
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 MODULES     := . examples
-# Not in the workspace, to keep what it depends on out of that; its tests are run by test-backends.
-APART       := integration_test/backends
+# Not in the workspace, to keep what they depend on out of that; their tests are run by test-backends and test-redis.
+APART       := integration_test/backends middleware/redisstore
 FUZZTIME    ?= 10000x
 BENCHTIME   ?= 1s
 
@@ -13,13 +13,14 @@ BENCHTIME   ?= 1s
 JAEGER_VERSION := $(shell sed -n 's|.*github.com/jaegertracing/jaeger \(v[^ ]*\).*|\1|p' tools/go.mod)
 JAEGER         := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/loopguard/jaeger-$(JAEGER_VERSION)
 
-.PHONY: run test bench check vet format tidy lint race allocs fuzz test-backends jaeger run-jaeger
+.PHONY: run test bench check vet format tidy lint race allocs fuzz test-backends jaeger run-jaeger test-redis bench-redis
 
 run: ## the quickstart: a guarded agent in three kinds of trouble
 	cd examples && go run ./quickstart
 
-test: check race allocs fuzz ## everything that CI checks, but for test-backends
+test: check race allocs fuzz ## everything that CI checks, but for test-backends and test-redis
 	@echo "All passed. Left to \`make test-backends\`: the tests against a real Jaeger, which takes minutes to build once."
+	@echo "Left to \`make test-redis\`: the tests of the store on Redis, which need a redis-server."
 
 check: vet format tidy lint
 
@@ -72,3 +73,12 @@ jaeger: ## builds Jaeger, if that was not done yet
 run-jaeger: jaeger ## a Jaeger for this machine, until you press Ctrl-C
 	@echo "It takes OTLP at http://localhost:4318 and answers at http://localhost:16686/api/traces."
 	@exec "$(JAEGER)" --config tools/jaeger.yaml
+
+# Without arguments `go test` also shows what was skipped.
+test-redis: ## the store on Redis; needs redis-server on the PATH, and with CI=true a skip is a failure
+	cd middleware/redisstore && GOWORK=off go test -race -count=1
+	cd middleware/redisstore && \
+		GOWORK=off go test -run '^$$' -fuzz '^FuzzReadEntry$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 10x
+
+bench-redis: ## what a call costs with its history in Redis, beside the store in memory
+	cd middleware/redisstore && GOWORK=off go test -run '^$$' -bench . -benchtime $(BENCHTIME)

@@ -4,6 +4,8 @@ go 1.26.0
 
 require (
 	github.com/loopguard-go/loopguard v0.0.0
+	github.com/loopguard-go/loopguard/middleware/redisstore v0.0.0
+	github.com/redis/go-redis/v9 v9.23.0
 	github.com/stretchr/testify v1.12.1
 	github.com/tmc/langchaingo v0.1.14
 	go.opentelemetry.io/otel v1.47.0
@@ -52,6 +54,7 @@ require (
 	go.opentelemetry.io/otel/log v1.47.0 // indirect
 	go.opentelemetry.io/otel/metric v1.47.0 // indirect
 	go.starlark.net v0.0.0-20230302034142-4b1e35fe2254 // indirect
+	go.uber.org/atomic v1.12.0 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/crypto v0.57.0 // indirect
 	golang.org/x/exp v0.0.0-20240808152545-0cdaa3abc0fa // indirect
@@ -65,3 +68,5 @@ require (
 )
 
 replace github.com/loopguard-go/loopguard => ../
+
+replace github.com/loopguard-go/loopguard/middleware/redisstore => ../middleware/redisstore

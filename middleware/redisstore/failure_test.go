@@ -237,6 +237,23 @@ func TestServerThatIsGoneIsNoticedAtOnce(t *testing.T) {
 	})
 }
 
+// TestServerThatIsSlow: a step takes as long as it may, and a slow history is better than none.
+func TestServerThatIsSlow(t *testing.T) {
+	p := startProxy(t, startServer(t))
+	hasty, calm := newStore(t, p.client(t), redisstore.WithTimeout(short)), newStore(t, p.client(t))
+	guard := newGuard(t, hasty)
+	repeat(t, newGuard(t, calm), 5)
+	p.delay(short * 2 / 3)
+	for range 20 {
+		within(t, short, func() { repeat(t, guard, 1) }) // it is not enough for a connection and a step
+	}
+	within(t, short, func() {
+		err := hasty.Update(context.Background(), "r", aCall)
+		require.ErrorContains(t, err, ": not done within 150ms: ")
+	})
+	update(t, calm, "r", aCall)
+}
+
 // TestContextEndsAStep before the timeout does.
 func TestContextEndsAStep(t *testing.T) {
 	server := startServer(t)

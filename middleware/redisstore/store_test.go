@@ -140,7 +140,9 @@ func TestIdleRunIsForgotten(t *testing.T) {
 func TestRunThatIsUsedStays(t *testing.T) {
 	server := startServer(t)
 	store := newStore(t, server.client(), redisstore.WithIdleTime(10*time.Minute))
-	left := func() time.Duration { return time.Duration(server.ask("pttl", "loopguard:{r}").(int64)) * time.Millisecond }
+	left := func() time.Duration {
+		return time.Duration(server.ask("pttl", "loopguard:{r}").(int64)) * time.Millisecond
+	}
 	update(t, store, "r", aCall)
 	assert.InDelta(t, 10, left().Minutes(), 1)
 	server.ask("pexpire", "loopguard:{r}", (5 * time.Minute).Milliseconds())
