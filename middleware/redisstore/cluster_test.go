@@ -166,3 +166,19 @@ func TestClusterThatFails(t *testing.T) {
 	}
 	waitFor(t, "all are back", func() error { return fresh.Update(context.Background(), slots[0], aCall) })
 }
+
+// TestClusterClientThatKnowsNoCommands yet would ask for them, with a deadline of its own, before it sends the first.
+func TestClusterClientThatKnowsNoCommands(t *testing.T) {
+	server := startServer(t)
+	client := redis.NewClusterClient(&redis.ClusterOptions{
+		ContextTimeoutEnabled: true,
+		ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
+			return []redis.ClusterSlot{{Start: 0, End: 16383, Nodes: []redis.ClusterNode{{Addr: server.addr()}}}}, nil
+		},
+	})
+	defer func() { _ = client.Close() }()
+	store := newStore(t, client, redisstore.WithTimeout(short))
+	server.pause()
+	within(t, short, func() { require.ErrorIs(t, store.Update(context.Background(), "r", aCall), context.DeadlineExceeded) })
+	within(t, short, func() { require.ErrorIs(t, store.Forget(context.Background(), "r"), context.DeadlineExceeded) })
+}

@@ -7,13 +7,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// swapScript writes an entry (ARGV[2]) that expires after so many milliseconds (ARGV[3]), if the one that is there has the
-// mark of before (ARGV[1]), or is the very one that is to be written. Else it returns what is there.
+// swapScript writes an entry (ARGV[2]) that expires after so many milliseconds (ARGV[3]), if what is there has a mark
+// (ARGV[1]). Else it returns what is there.
 var swapScript = redis.NewScript(swapSource)
 
 const swapSource = `
-local mark = redis.call('GETRANGE', KEYS[1], 0, 11)
-if mark == ARGV[1] or mark == string.sub(ARGV[2], 1, 12) then
+if redis.call('GETRANGE', KEYS[1], 0, 11) == ARGV[1] then
   redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
   return 1
 end
