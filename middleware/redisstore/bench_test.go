@@ -18,20 +18,16 @@ import (
 // call has two steps, Begin and End. The workers have a run each, or are at work on one.
 func BenchmarkCalls(b *testing.B) {
 	b.Run("memory", func(b *testing.B) {
-		benchmarkWorkers(b, func() middleware.Store {
-			shared := middleware.NewMemoryStore()
-			return shared
-		}, true)
+		shared := middleware.NewMemoryStore()
+		benchmarkWorkers(b, func() middleware.Store { return shared })
 	})
 	b.Run("redis", func(b *testing.B) {
 		server := startServer(b)
-		benchmarkWorkers(b, func() middleware.Store {
-			return newStore(b, server.client())
-		}, false)
+		benchmarkWorkers(b, func() middleware.Store { return newStore(b, server.client()) })
 	})
 }
 
-func benchmarkWorkers(b *testing.B, newStore func() middleware.Store, shared bool) {
+func benchmarkWorkers(b *testing.B, newStore func() middleware.Store) {
 	for _, workers := range []int{1, 8, 32} {
 		for _, runs := range []string{"a run each", "one run"} {
 			if workers == 1 && runs == "one run" {
@@ -39,17 +35,13 @@ func benchmarkWorkers(b *testing.B, newStore func() middleware.Store, shared boo
 			}
 			b.Run(fmt.Sprintf("%d workers/%s", workers, runs), func(b *testing.B) {
 				guards, contexts := make([]*middleware.Guard, workers), make([]context.Context, workers)
-				store := newStore()
 				for i := range workers {
-					if i > 0 && !shared {
-						store = newStore()
+					run := fmt.Sprint(b.Name(), b.N)
+					if runs == "a run each" {
+						run = fmt.Sprint(run, i)
 					}
-					guards[i] = newGuard(b, store)
-					contexts[i] = middleware.WithRun(context.Background(), fmt.Sprint(b.Name(), b.N, i))
-					if runs == "one run" {
-						contexts[i] = middleware.WithRun(context.Background(), fmt.Sprint(b.Name(), b.N))
-					}
-					call(b, guards[i], contexts[i], -1-i) // the connection is there
+					guards[i], contexts[i] = newGuard(b, newStore()), middleware.WithRun(context.Background(), run)
+					call(b, guards[i], contexts[i], -1-i) // so that it is connected
 				}
 				b.ResetTimer()
 				took := make([]time.Duration, 2*b.N)

@@ -27,13 +27,16 @@ const (
 func (s *Store) ask(ctx context.Context, args ...any) (reply any, sent int, err error) {
 	for sent = 1; ; sent++ {
 		c := command{redis.NewCmd(ctx, args...)}
-		c.SetStepCount(1) // that there is one key; a cluster would be asked for it, with a deadline of the client's own
+		c.SetStepCount(1) // of its keys: else the client asks a cluster for it, with a deadline of its own
 		err = s.client.Process(ctx, c)
 		if errors.Is(err, redis.Nil) {
 			return nil, sent, nil
 		}
-		if _, answered := errors.AsType[redis.Error](err); err == nil || answered || sent == maxSends || pause(ctx, sendAgain) != nil {
+		if _, answered := errors.AsType[redis.Error](err); err == nil || answered || sent == maxSends {
 			return c.Val(), sent, err
+		}
+		if pause(ctx, sendAgain) != nil {
+			return nil, sent, err // which says more
 		}
 	}
 }

@@ -27,8 +27,7 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// mark returns the beginning of an entry, with its revision: by it a write finds out whether the entry is still there. No
-// two entries have the same.
+// mark returns the beginning of an entry, with its revision, by which a write finds out whether the entry is still there.
 func mark[T string | []byte](entry T) T { return entry[:min(len(entry), markSize)] }
 
 // newEntry makes the entry of a state that comes after others.
@@ -70,14 +69,16 @@ func readEntry(entry string, s *policy.State) (revisions string, err error) {
 // splitEntry takes an entry apart.
 func splitEntry(entry string) (revisions, state string, err error) {
 	const header = markSize + 1
-	switch {
-	case len(entry) < header+checksumSize:
+	if len(entry) < header+checksumSize {
 		return "", "", fmt.Errorf("%d bytes are too few for an entry", len(entry))
-	case entry[:len(entryMagic)] != entryMagic:
+	}
+	switch magic, version := entry[:len(entryMagic)], entry[len(entryMagic)]; {
+	case magic != entryMagic:
 		return "", "", fmt.Errorf("the entry does not begin with %q", entryMagic)
-	case entry[len(entryMagic)] > entryVersion:
-		return "", "", fmt.Errorf("entry of form %d, this version reads up to %d: %w",
-			entry[len(entryMagic)], entryVersion, policy.ErrNewerState)
+	case version > entryVersion:
+		return "", "", fmt.Errorf("entry of form %d, this version reads up to %d: %w", version, entryVersion, policy.ErrNewerState)
+	case version < entryVersion:
+		return "", "", fmt.Errorf("entry of form %d, which never was one", version)
 	}
 	body, sum := entry[:len(entry)-checksumSize], entry[len(entry)-checksumSize:]
 	if crc32.Checksum([]byte(body), castagnoli) != binary.LittleEndian.Uint32([]byte(sum)) {

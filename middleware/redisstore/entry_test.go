@@ -80,7 +80,8 @@ func TestDamagedEntryIsNotRead(t *testing.T) {
 		"lgr\x01":                   "4 bytes are too few for an entry",
 		"the value of someone else": `the entry does not begin with "lgr"`,
 		"lgr\x02 whatever this may be, it is of the future": "entry of form 2, this version reads up to 1: written by a newer version",
-		good + "x": "the checksum of the entry is wrong",
+		withChecksum("lgr\x00" + good[4:]):                  "entry of form 0, which never was one",
+		good + "x":                                          "the checksum of the entry is wrong",
 	} {
 		_, err := readEntry(value, new(policy.State))
 		assert.ErrorContains(t, err, want)

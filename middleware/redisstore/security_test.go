@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/loopguard-go/loopguard/middleware/redisstore"
@@ -39,6 +40,21 @@ func TestServerWithAPassword(t *testing.T) {
 			require.ErrorContains(t, err, says)
 		})
 	}
+}
+
+// TestUserWithFewRights: what is in the documentation about what a user of the store has to be allowed.
+func TestUserWithFewRights(t *testing.T) {
+	server := startServer(t)
+	server.ask("acl", "setuser", "loopguard", "on", ">secret", "~loopguard:*",
+		"+get", "+set", "+getrange", "+del", "+eval", "+evalsha")
+	store := newStore(t, server.client(func(o *redis.Options) { o.Username, o.Password = "loopguard", "secret" }))
+	update(t, store, "r", aCall)
+	update(t, store, "r", aCall)
+	assert.Len(t, history(t, store, "r"), 2)
+	require.NoError(t, store.Forget(context.Background(), "r"))
+	other := newStore(t, server.client(func(o *redis.Options) { o.Username, o.Password = "loopguard", "secret" }),
+		redisstore.WithPrefix("other:"))
+	require.ErrorContains(t, other.Update(context.Background(), "r", aCall), "NOPERM")
 }
 
 // TestServerWithTLS wants a certificate of its clients, too.

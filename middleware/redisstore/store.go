@@ -19,11 +19,12 @@ const (
 	DefaultTimeout  = 500 * time.Millisecond
 )
 
-// Where many processes are at work on one run, all but one of them have to take their step again. The newest state is at hand
-// then, so that they do it at once; only who was too late this often steps aside for a moment, of so long at the most.
+// Where several processes work on one run, one of them writes and the others have to take their step again. They do it at
+// once, as long as the newest state is at hand; but after so many attempts in a row they pause, for so long at the most, so as
+// not to be in each other's way.
 const (
-	patience  = 3
-	stepAside = 2 * time.Millisecond
+	burst  = 3
+	recess = 2 * time.Millisecond
 )
 
 // Store keeps states in Redis, each under one key, and forgets them when they were not changed for some time. It is safe for
@@ -58,10 +59,9 @@ func New(client redis.UniversalClient, options ...Option) (*Store, error) {
 }
 
 // Update lets fn change the state of a run. It runs fn once more for each time that another process was faster. The error is
-// that of fn; or [middleware.ErrStateLost] if the step was kept and what was there before could not be read; or it says what
-// Redis did. A state that a newer version wrote is the error [policy.ErrNewerState] and stays as it is.
-//
-// An error that came after the state was sent may mean that it is kept all the same. Update asks, as long as there is time.
+// that of fn; or matches [middleware.ErrStateLost] if the step was kept and what was there before could not be read; or matches
+// [policy.ErrNewerState] if a newer version wrote what is there, which stays as it is; or says what Redis did, or that time
+// was over: then the step may have been kept, if that was while it was being written.
 func (s *Store) Update(ctx context.Context, run string, fn func(*policy.State) error) error {
 	ctx, cancel := s.bound(ctx)
 	defer cancel()
@@ -97,8 +97,8 @@ func (s *Store) Update(ctx context.Context, run string, fn func(*policy.State) e
 		if kept {
 			return lost
 		}
-		if err == nil && attempt%patience == 0 {
-			err = pause(ctx, stepAside)
+		if err == nil && attempt%burst == 0 {
+			err = pause(ctx, recess)
 		}
 		if err != nil {
 			return s.fault(ctx, "writing", err)
