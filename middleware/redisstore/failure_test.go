@@ -27,17 +27,19 @@ const short = 150 * time.Millisecond
 
 // trouble is what happens to a server in the middle of a run.
 type trouble struct {
-	happens func(*server)
-	says    string        // the error then
-	reads   bool          // the server still tells what it has
-	timeout time.Duration // for a store to test with
+	happens, ends func(*server)
+	says          string        // the error then
+	reads         bool          // the server still tells what it has
+	timeout       time.Duration // for a store to test with
 }
 
 var troubles = map[string]trouble{
-	"killed":    {(*server).kill, "redisstore: reading: ", false, short},
-	"paused":    {(*server).pause, "redisstore: reading: not done within 150ms: ", false, short},
-	"full":      {(*server).fill, "redisstore: writing: OOM command not allowed", true, patient},
-	"a replica": {(*server).demote, "redisstore: writing: READONLY You can't write against a read only replica", true, patient},
+	"killed": {(*server).kill, (*server).start, "redisstore: reading: ", false, short},
+	"paused": {(*server).pause, (*server).resume, "redisstore: reading: not done within 150ms: ", false, short},
+	"full":   {(*server).fill, (*server).empty, "redisstore: writing: OOM command not allowed", true, patient},
+	"a replica": {
+		(*server).demote, (*server).promote, "redisstore: writing: READONLY You can't write against a read only replica", true, patient,
+	},
 }
 
 // guards returns a guard for what is before the trouble, and one for what is after it.
@@ -54,10 +56,20 @@ func (s *server) fill() {
 	s.ask("config", "set", "maxmemory", "1mb")
 }
 
+func (s *server) empty() {
+	s.t.Helper()
+	s.ask("config", "set", "maxmemory", "0")
+}
+
 // demote makes the server the replica of one that is not there.
 func (s *server) demote() {
 	s.t.Helper()
 	s.ask("replicaof", "127.0.0.1", fmt.Sprint(freePort(s.t)))
+}
+
+func (s *server) promote() {
+	s.t.Helper()
+	s.ask("replicaof", "no", "one")
 }
 
 func TestLoopIsSeenWhateverHappensToTheServer(t *testing.T) {
@@ -91,8 +103,31 @@ func TestLoopIsSeenWhateverHappensToTheServer(t *testing.T) {
 			})
 			assert.Equal(t, 1, strings.Count(log.String(), "loopguard: store failed"), "an outage is reported once for a run")
 			assert.Contains(t, log.String(), trouble.says)
+
+			// Once it is over, the others learn that the run was stopped.
+			trouble.ends(server)
+			waitFor(t, "the run is stopped in Redis", func() error {
+				_, err := guard.Do(inRun(), same, mustNotRun(t))
+				require.ErrorIs(t, err, middleware.ErrLoop)
+				return stoppedIn(newStore(t, server.client()))
+			})
 		})
 	}
+}
+
+// stoppedIn wants the run to be stopped in a store.
+func stoppedIn(store *redisstore.Store) error {
+	is := errors.New("it is not")
+	err := store.Update(context.Background(), "r", func(s *policy.State) error {
+		if _, stopped := s.Stopped(); stopped {
+			is = nil
+		}
+		return errPeek
+	})
+	if !errors.Is(err, errPeek) {
+		return err
+	}
+	return is
 }
 
 func TestFailClosedRunsNoCallWhateverHappensToTheServer(t *testing.T) {
