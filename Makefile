@@ -1,6 +1,6 @@
 # What people run: `make run` shows the guard at work, `make test` is every check that is quick, `make test-backends` sends
-# traces to a real backend, `make test-redis` tests the store on real servers, `make bench` measures. Needs Go 1.26 and a C compiler (for the race detector). Everything else is
-# fetched as Go modules, with pinned versions.
+# traces to a real backend, `make bench` measures. Needs Go 1.26 and a C compiler (for the race detector). Everything else is
+# fetched as Go modules, with pinned versions; but `make test-redis`, which tests the store on real servers, needs one.
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 MODULES     := . examples
