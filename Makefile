@@ -1,12 +1,12 @@
 # What people run: `make run` shows the guard at work, `make test` is every check that is quick, `make test-backends` sends
 # traces to a real backend, `make bench` measures. Needs Go 1.26 and a C compiler (for the race detector). Everything else is
-# fetched as Go modules, with pinned versions.
+# fetched as Go modules, with pinned versions; but `make test-redis`, which tests the store on real servers, needs one.
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
-# Each adapter is a module of its own, and is checked as its users see it: without the workspace.
-MODULES     := . examples $(patsubst %/go.mod,%,$(wildcard middleware/*/go.mod))
-# Not in the workspace, to keep what it depends on out of that; its tests are run by test-backends.
-APART       := integration_test/backends
+# What needs a server to be tested on: the tests are run by test-backends and test-redis.
+APART       := integration_test/backends middleware/redisstore
+# Each adapter is a module of its own. All are checked as their users see them, without the workspace.
+MODULES     := . examples $(filter-out $(APART),$(patsubst %/go.mod,%,$(wildcard middleware/*/go.mod)))
 FUZZTIME    ?= 10000x
 BENCHTIME   ?= 1s
 SOAK        ?= 1m
@@ -15,13 +15,14 @@ SOAK        ?= 1m
 JAEGER_VERSION := $(shell sed -n 's|.*github.com/jaegertracing/jaeger \(v[^ ]*\).*|\1|p' tools/go.mod)
 JAEGER         := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/loopguard/jaeger-$(JAEGER_VERSION)
 
-.PHONY: run test bench soak check vet format tidy lint race allocs fuzz test-backends jaeger run-jaeger
+.PHONY: run test bench soak check vet format tidy lint race allocs fuzz test-backends jaeger run-jaeger test-redis bench-redis
 
 run: ## the quickstart: a guarded agent in three kinds of trouble
 	cd examples && go run ./quickstart
 
-test: check race allocs fuzz ## everything that CI checks, but for test-backends
+test: check race allocs fuzz ## everything that CI checks, but for test-backends and test-redis
 	@echo "All passed. Left to \`make test-backends\`: the tests against a real Jaeger, which takes minutes to build once."
+	@echo "Left to \`make test-redis\`: the tests of the store on Redis, which need a redis-server."
 
 check: vet format tidy lint
 
@@ -77,3 +78,12 @@ jaeger: ## builds Jaeger, if that was not done yet
 run-jaeger: jaeger ## a Jaeger for this machine, until you press Ctrl-C
 	@echo "It takes OTLP at http://localhost:4318 and answers at http://localhost:16686/api/traces."
 	@exec "$(JAEGER)" --config tools/jaeger.yaml
+
+# Without arguments `go test` also shows what was skipped.
+test-redis: ## the store on Redis; needs redis-server on the PATH, and with CI=true a skip is a failure
+	cd middleware/redisstore && GOWORK=off go test -race -count=1
+	cd middleware/redisstore && \
+		GOWORK=off go test -run '^$$' -fuzz '^FuzzReadEntry$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 10x
+
+bench-redis: ## what a call costs with its history in Redis, beside the store in memory
+	cd middleware/redisstore && GOWORK=off go test -run '^$$' -bench . -benchtime $(BENCHTIME)

@@ -20,7 +20,7 @@ var (
 	// ErrStore matches the error of a call that was not run because the store failed and the guard fails closed.
 	ErrStore = errors.New("loopguard: the store failed")
 
-	// ErrStateLost matches the error of a [Store] that kept a step, but in a run that starts afresh by it: what the store had of
+	// ErrStateLost matches the error of a [Store] that kept a step, but in a run that starts afresh with it: what the store had of
 	// the run could not be read. The guard reports it as a failure of the store and goes on.
 	ErrStateLost = errors.New("loopguard: the history of the run is lost")
 

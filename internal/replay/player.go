@@ -18,15 +18,16 @@ type Player struct {
 	reported policy.Verdict // what the guard reported during the step that is being taken
 }
 
-// NewPlayer makes a player with a guard of its own. The error says what is wrong with the configuration.
-func NewPlayer(config policy.Config) (*Player, error) {
+// NewPlayer makes a player with a guard of its own, which options change. The error says what is wrong with the
+// configuration or an option.
+func NewPlayer(config policy.Config, options ...middleware.Option) (*Player, error) {
 	p := &Player{runs: map[string]*run{}}
-	guard, err := middleware.New(config,
+	guard, err := middleware.New(config, append([]middleware.Option{
 		// A recorded run is never evicted: the verdicts are those of a store with room enough.
 		middleware.WithStore(middleware.NewMemoryStore(middleware.WithMaxRuns(math.MaxInt32), middleware.WithIdleTime(0))),
 		// This is the one place where all verdicts come by, also those of observe mode and those on outcomes.
 		middleware.WithOnDetection(func(_ context.Context, d middleware.Detection) { p.reported = d.Verdict }),
-	)
+	}, options...)...)
 	if err != nil {
 		return nil, err
 	}
