@@ -34,6 +34,7 @@ var checks = []check{
 	{name: "failing store", run: checkStore},
 	{name: "runs", run: checkRuns},
 	{name: "unknown tool", run: checkUnknown},
+	{name: "unknown tools by many names", run: checkUnknownNames},
 	{name: "unknown tool without end", run: checkUnknownAbort, skip: func(l Limits) string {
 		if l.UnseenUnknownTools {
 			return "the adapter does not see calls of tools that do not exist"

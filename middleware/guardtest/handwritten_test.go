@@ -45,6 +45,7 @@ const (
 	runPerCall         flaw = "every call is a run"
 	keepsRuns          flaw = "runs are not forgotten"
 	missesUnknown      flaw = "unknown tools are not seen"
+	forgetsUnknown     flaw = "the guard is not told that a tool does not exist"
 	hidesUnknown       flaw = "what is said of unknown tools does not reach the model"
 	detachesSpans      flaw = "the guard has the context without the span"
 	losesIDs           flaw = "the ids of calls are lost"
@@ -109,7 +110,7 @@ func ignore(error) error { return nil }
 func (h *handwritten) call(ctx context.Context, c guardtest.Call) (string, error) {
 	call := middleware.Call{ID: c.ID, Tool: c.Tool, Args: c.Args}
 	i := slices.IndexFunc(h.setup.Tools, func(t guardtest.Tool) bool { return t.Name == c.Tool })
-	call.Unknown = i < 0
+	call.Unknown = i < 0 && !h.flaws[forgetsUnknown]
 	if h.flaws[losesIDs] {
 		call.ID = ""
 	}

@@ -2,6 +2,7 @@ package guardtest
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"github.com/loopguard-go/loopguard/policy"
@@ -12,16 +13,32 @@ const unknownRefused = 11
 
 // checkUnknown: a tool that does not exist is refused after some tries, and the model reads it.
 func checkUnknown(f Framework, found *findings) error {
+	return hunt(f, found, varied(unknownRefused+3, "frobnicate", "thing"))
+}
+
+// checkUnknownNames: so is any tool that does not exist, if an agent tries one name after the other. For that the guard has
+// to be told that there is no such tool, see middleware.Call.Unknown.
+func checkUnknownNames(f Framework, found *findings) error {
+	var turns [][]Call
+	var next calls
+	for i := range unknownRefused + 3 {
+		turns = append(turns, []Call{next.to(fmt.Sprintf("frobnicate_%d", i), `{"thing":"it"}`)})
+	}
+	return hunt(f, found, turns)
+}
+
+// hunt has an agent call tools that do not exist.
+func hunt(f Framework, found *findings, turns [][]Call) error {
 	s, err := newStage(f, policy.Default(), []*stub{reader()})
 	if err != nil {
 		return err
 	}
-	const n = unknownRefused + 3
-	p := s.play(context.Background(), varied(n, "frobnicate", "thing")...)
+	p := s.play(context.Background(), turns...)
 	if f.UnseenUnknownTools {
 		found.expect(s.store.records(func(policy.Record) bool { return true }) == 0, "Limits.UnseenUnknownTools: they are seen")
 		return nil
 	}
+	n := len(turns)
 	found.play(p, n)
 	blocks := s.detected(policy.Block)
 	if len(blocks) != n-unknownRefused+1 {

@@ -12,9 +12,9 @@ import (
 	"context"
 	"time"
 
+	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/log"
-	"go.opentelemetry.io/otel/log/global"
 
 	"github.com/loopguard-go/loopguard/middleware"
 )
@@ -22,7 +22,7 @@ import (
 // Events returns what sends events to a provider. Where the provider is nil it is the global one.
 func Events(provider log.LoggerProvider) middleware.Events {
 	if provider == nil {
-		provider = global.GetLoggerProvider()
+		provider = otel.GetLoggerProvider()
 	}
 	return events{provider.Logger(middleware.ScopeName, log.WithInstrumentationVersion(middleware.Version))}
 }

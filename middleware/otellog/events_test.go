@@ -9,9 +9,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/log"
-	"go.opentelemetry.io/otel/log/global"
 	"go.opentelemetry.io/otel/log/noop"
 	sdklog "go.opentelemetry.io/otel/sdk/log"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -117,7 +117,7 @@ func TestDisabledLoggerGetsNothing(t *testing.T) {
 
 func TestWithoutProviderItIsTheGlobalOne(t *testing.T) {
 	var kept records
-	global.SetLoggerProvider(kept.provider())
+	otel.SetLoggerProvider(kept.provider())
 	loop(t, context.Background(), middleware.WithEvents(otellog.Events(nil)))
 	assert.Len(t, kept.seen, 12)
 }
