@@ -1,7 +1,7 @@
 package canonical
 
 // class is a set of bytes: one of these, or several put together.
-type class uint16
+type class uint32
 
 const (
 	aDigit class = 1 << iota // \d
@@ -17,6 +17,7 @@ const (
 	aNumberSign
 	anUnderscore
 	anAtSign
+	anE
 	aT
 	anX
 	aZ
@@ -38,6 +39,7 @@ var classes = func() (of [256]class) {
 		"#":         aNumberSign,
 		"_":         anUnderscore,
 		"@":         anAtSign,
+		"eE":        anE,
 		"tT":        aT,
 		"xX":        anX,
 		"zZ":        aZ,

@@ -4,8 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"hash"
-	"slices"
-	"strings"
 	"sync"
 )
 
@@ -141,18 +139,13 @@ func (e *encoder) value(t *tape, at int) {
 
 // object writes the members of an object in the order of their names. Names are never masked.
 func (e *encoder) object(t *tape, at int) {
-	base := len(t.members)
-	for name := range t.fields(at) {
-		t.members = append(t.members, name)
-	}
-	top := len(t.members)
-	slices.SortFunc(t.members[base:], func(a, b int) int { return strings.Compare(t.nodes[a].text, t.nodes[b].text) })
-	for i := base; i < top; i++ {
+	from := t.sortNames(at)
+	for i, to := from, len(t.members); i < to; i++ {
 		name := t.members[i]
 		e.raw(tagText, t.nodes[name].text)
 		e.value(t, name+1)
 	}
-	t.members = t.members[:base]
+	t.members = t.members[:from]
 }
 
 func (e *encoder) number(literal string) {
@@ -180,4 +173,13 @@ func (w *workspace) release() {
 	w.tape.reset()
 	w.encoder.mask = nil
 	workspaces.Put(w)
+}
+
+// emptied returns a buffer to be used again, or none if it grew very large.
+func emptied(buffer []byte) []byte {
+	const keep = 1 << 20
+	if cap(buffer) > keep {
+		return nil
+	}
+	return buffer[:0]
 }

@@ -391,13 +391,13 @@ func randomMaskText(random *rand.Rand) string {
 	return b.String()
 }
 
-var randomMaskTexts = flag.Int("masks", 20_000, "the number of random texts on which masks and patterns are compared")
+var randomTexts = flag.Int("texts", 20_000, "the number of random texts on which scanners are compared with their references")
 
 func TestMaskRandomTexts(t *testing.T) {
 	seed := rand.Uint64()
 	random := rand.New(rand.NewPCG(seed, 0))
 	t.Logf("seed %d", seed)
-	for range *randomMaskTexts {
+	for range *randomTexts {
 		s := randomMaskText(random)
 		for _, c := range maskScanners {
 			c.check(t, s)
