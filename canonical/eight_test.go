@@ -10,11 +10,18 @@ import (
 // What looks at eight bytes at once finds what looking at one after the other finds, wherever it stands and whatever is
 // around it.
 func TestEight(t *testing.T) {
+	labels := []pair{newPair("io"), newPair("ap")}
 	searches := map[string]struct {
 		next func(s string, i int) int
 		is   func(s string, i int) bool
 	}{
-		"plain": {skipPlain, func(s string, i int) bool { return s[i] == '"' || s[i] == '\\' || s[i] < ' ' }},
+		"digit or hyphen": {nextDigitOrHyphen, func(s string, i int) bool { return s[i] >= '0' && s[i] <= '9' || s[i] == '-' }},
+		"digit or beyond": {nextDigit, func(s string, i int) bool { return s[i] >= '0' && s[i] <= '9' || s[i] >= 0x80 }},
+		"plain":           {skipPlain, func(s string, i int) bool { return s[i] == '"' || s[i] == '\\' || s[i] < ' ' }},
+		"pair": {func(s string, i int) int { return nextPair(s, i, labels) }, func(s string, i int) bool {
+			const lower = 0x20
+			return i+1 < len(s) && (s[i]|lower == 'i' && s[i+1]|lower == 'o' || s[i]|lower == 'a' && s[i+1]|lower == 'p')
+		}},
 	}
 	random := rand.New(rand.NewPCG(5, 6))
 	for name, search := range searches {
