@@ -55,7 +55,8 @@ func (c *Canonicalizer) Identify(call Call) Identity {
 	for _, field := range rule.IgnoreResult {
 		id.ignore = append(id.ignore, foldField(field))
 	}
-	id.Action, _ = w.isText(w.get(args, "action"))
+	action, _ := w.isText(w.get(args, "action"))
+	id.Action = strings.Clone(action) // it outlives the tape
 	id.kind = kindOf(folded, id.Action, rule.Kind)
 
 	e := &w.encoder

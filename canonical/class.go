@@ -1,7 +1,7 @@
 package canonical
 
 // class is a set of bytes: one of these, or several put together.
-type class uint16
+type class uint32
 
 const (
 	aDigit class = 1 << iota // \d
@@ -17,6 +17,7 @@ const (
 	aNumberSign
 	anUnderscore
 	anAtSign
+	anE
 	aT
 	anX
 	aZ
@@ -38,6 +39,7 @@ var classes = func() (of [256]class) {
 		"#":         aNumberSign,
 		"_":         anUnderscore,
 		"@":         anAtSign,
+		"eE":        anE,
 		"tT":        aT,
 		"xX":        anX,
 		"zZ":        aZ,
@@ -57,7 +59,7 @@ func boundary(s string, i int) bool { return is(s, i-1, aWordByte) != is(s, i, a
 
 // skip returns the end of the bytes of a class that begin at i.
 func skip(s string, i int, c class) int {
-	for is(s, i, c) {
+	for i < len(s) && classes[s[i]]&c != 0 {
 		i++
 	}
 	return i
@@ -65,7 +67,7 @@ func skip(s string, i int, c class) int {
 
 // skipBack returns the beginning of the bytes of a class that end at i.
 func skipBack(s string, i int, c class) int {
-	for is(s, i-1, c) {
+	for i > 0 && classes[s[i-1]]&c != 0 {
 		i--
 	}
 	return i
@@ -95,13 +97,14 @@ func newLayout(example string) (l layout) {
 
 // at reports whether a text of this layout begins at i, and where it ends.
 func (l layout) at(s string, i int) (end int, ok bool) {
-	if i < 0 || len(l) > len(s)-i {
+	end = i + len(l)
+	if i < 0 || end > len(s) {
 		return 0, false
 	}
-	for k, c := range l {
-		if !is(s, i+k, c) {
+	for k, c := range []byte(s[i:end]) {
+		if classes[c]&l[k] == 0 {
 			return 0, false
 		}
 	}
-	return i + len(l), true
+	return end, true
 }

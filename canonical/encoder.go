@@ -4,18 +4,17 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"hash"
-	"slices"
-	"strings"
 	"sync"
 )
 
 // encoder writes values into SHA-256 in a form in which no two different values are alike: every value starts with a
 // byte for its kind, strings carry their length, and containers are closed.
 type encoder struct {
-	hash   hash.Hash
-	buffer []byte                // what was not handed to hash yet
-	digits []byte                // scratch space for one number
-	mask   func(s string) string // how strings are changed before they are written, nil for not at all
+	hash     hash.Hash
+	buffer   []byte // what was not handed to hash yet
+	digits   []byte // scratch space for one number
+	mask     mask   // how strings are changed before they are written, nil for not at all
+	rewriter rewriter
 }
 
 // The bytes that the encodings of values start with, and the one that ends a container or a number.
@@ -76,18 +75,29 @@ func (e *encoder) flag(b bool) {
 
 // text writes a string, masked if a mask is set.
 func (e *encoder) text(s string) {
-	if e.mask != nil {
-		s = e.mask(s)
+	if e.mask == nil {
+		e.raw(tagText, s)
+		return
 	}
-	e.raw(tagText, s)
+	r := &e.rewriter
+	r.start(s)
+	e.mask(r)
+	e.header(tagText, len(r.out)+len(r.rest()))
+	write(e, r.out)
+	write(e, r.rest())
 }
 
 // raw writes a tagged string as it is.
 func (e *encoder) raw(tag byte, s string) {
+	e.header(tag, len(s))
+	write(e, s)
+}
+
+// header writes what stands before a string of a size.
+func (e *encoder) header(tag byte, size int) {
 	e.room(1 + binary.MaxVarintLen64)
 	e.tag(tag)
-	e.buffer = binary.AppendUvarint(e.buffer, uint64(len(s)))
-	write(e, s)
+	e.buffer = binary.AppendUvarint(e.buffer, uint64(size))
 }
 
 // write writes bytes in pieces that fit the buffer, so that a large string is not copied as a whole.
@@ -141,18 +151,13 @@ func (e *encoder) value(t *tape, at int) {
 
 // object writes the members of an object in the order of their names. Names are never masked.
 func (e *encoder) object(t *tape, at int) {
-	base := len(t.members)
-	for name := range t.fields(at) {
-		t.members = append(t.members, name)
-	}
-	top := len(t.members)
-	slices.SortFunc(t.members[base:], func(a, b int) int { return strings.Compare(t.nodes[a].text, t.nodes[b].text) })
-	for i := base; i < top; i++ {
+	from := t.sortNames(at)
+	for i, to := from, len(t.members); i < to; i++ {
 		name := t.members[i]
 		e.raw(tagText, t.nodes[name].text)
 		e.value(t, name+1)
 	}
-	t.members = t.members[:base]
+	t.members = t.members[:from]
 }
 
 func (e *encoder) number(literal string) {
@@ -179,5 +184,15 @@ func borrow() *workspace { return workspaces.Get().(*workspace) }
 func (w *workspace) release() {
 	w.tape.reset()
 	w.encoder.mask = nil
+	w.encoder.rewriter.reset()
 	workspaces.Put(w)
+}
+
+// emptied returns a buffer to be used again, or none if it grew very large.
+func emptied(buffer []byte) []byte {
+	const keep = 1 << 20
+	if cap(buffer) > keep {
+		return nil
+	}
+	return buffer[:0]
 }

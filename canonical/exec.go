@@ -23,7 +23,7 @@ func (s *shape) status() string {
 
 func (s *shape) awaitsApproval() bool { return strings.HasPrefix(s.status(), "approval") }
 
-func (s *shape) encodeApproval(e *encoder, mask func(string) string) {
+func (s *shape) encodeApproval(e *encoder, mask mask) {
 	e.begin("exec approval")
 	e.mask = mask
 	for _, name := range []string{"status", "reason", "host", "command", "warningtext"} {
@@ -34,7 +34,7 @@ func (s *shape) encodeApproval(e *encoder, mask func(string) string) {
 func (s *shape) isRunning() bool { return s.status() == "running" }
 
 // encodeRunning encodes a command that goes on: what it printed last is its progress.
-func (s *shape) encodeRunning(e *encoder, mask func(string) string) {
+func (s *shape) encodeRunning(e *encoder, mask mask) {
 	e.begin("exec running")
 	e.mask = mask
 	s.encodeTrimmed(e, s.firstNotBlank("tail", "aggregated", "output", "stdout"))
@@ -53,7 +53,7 @@ func (s *shape) isFinished() bool {
 }
 
 // encodeFinished encodes how a command ended and what it printed. What a failed command printed is masked.
-func (s *shape) encodeFinished(e *encoder, mask func(string) string) (failed bool) {
+func (s *shape) encodeFinished(e *encoder, mask mask) (failed bool) {
 	code := s.exitCode()
 	timedOut := s.is(s.detail("timedout"), trueNode)
 	failed = s.isError || timedOut || s.status() == "failed" || code != none && !s.isZero(code)
@@ -64,7 +64,7 @@ func (s *shape) encodeFinished(e *encoder, mask func(string) string) (failed boo
 	e.value(s.tape, code)
 	e.flag(timedOut)
 	if failed {
-		e.mask = failure
+		e.mask = maskFailure
 	}
 	if output := s.firstNotBlank("aggregated", "output"); output != none {
 		e.flag(true)

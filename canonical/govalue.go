@@ -6,9 +6,6 @@ import (
 	"strconv"
 )
 
-// maxDepth is how deep Go values may nest. It is there for values that contain themselves.
-const maxDepth = 10_000
-
 // add adds a Go value as the JSON value that it stands for. Maps with string keys, slices, strings, booleans, numbers
 // and raw JSON are read as they are; all else goes through [json.Marshal]. Raw JSON that is broken is the text that it
 // consists of, and of what JSON cannot express (a channel, a value that contains itself) only the type counts.
@@ -45,7 +42,7 @@ func (t *tape) addAny(v any, depth int) bool {
 	case float64: // the shortest decimal that means it, which is how JSON writes it; NaN and Inf are no JSON number
 		t.scalar(numberNode, strconv.FormatFloat(v, 'g', -1, 64))
 	case json.RawMessage:
-		t.addRaw(string(v))
+		t.addRaw(v)
 	case map[string]any:
 		at := t.open(objectNode)
 		for name, value := range v {
@@ -68,14 +65,15 @@ func (t *tape) addAny(v any, depth int) bool {
 		if err != nil {
 			return false
 		}
-		t.addRaw(string(raw))
+		t.addRaw(raw)
 	}
 	return true
 }
 
 // addRaw adds JSON text, or the text itself where it is not JSON.
-func (t *tape) addRaw(raw string) {
-	if _, ok := t.parse(raw); !ok {
-		t.scalar(textNode, raw)
+func (t *tape) addRaw(raw []byte) {
+	s := view(raw)
+	if _, ok := t.parse(s); !ok {
+		t.scalar(textNode, s)
 	}
 }

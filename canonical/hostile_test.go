@@ -89,20 +89,25 @@ var tools = []string{"f", "exec", "command_status", "send_message", "tool tool",
 
 // Whatever the input, eight times as much of it takes about eight times as long, and it costs no more than a multiple of
 // what benign input of its size costs. The bounds are generous: what they are there for is cost that grows with the square
-// of the size. A busy machine can make any measurement look bad, so each has several tries.
+// of the size. A busy machine can make any measurement look bad, so the best of several tries counts.
 func TestHostileInputIsNotDear(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds")
 	}
-	const small, large, mostGrowth, mostMultiple, tries = 16 << 10, 128 << 10, 40, 80, 5
+	const small, large, mostGrowth, mostMultiple, tries = 24 << 10, 192 << 10, 40, 80, 20
 	benign := `{"status":"completed","lines":[` + numbered(`{"n":%d,"text":"a line of some log, with words"},`, large) + `1]}`
 	for _, tool := range tools {
 		for name, make := range hostile {
-			little, much := make(small), make(large)
+			best := map[string]time.Duration{}
 			var growth, multiple float64
 			for range tries {
-				took := digest(tool, much).Seconds()
-				growth, multiple = took/digest(tool, little).Seconds(), took/digest(tool, benign).Seconds()
+				for size, input := range map[string]string{"small": make(small), "large": make(large), "benign": benign} {
+					if took := digest(tool, input); best[size] == 0 || took < best[size] {
+						best[size] = took
+					}
+				}
+				growth = best["large"].Seconds() / best["small"].Seconds()
+				multiple = best["large"].Seconds() / best["benign"].Seconds()
 				if growth < mostGrowth && multiple < mostMultiple {
 					break
 				}

@@ -81,6 +81,15 @@ func TestRecordedArguments(t *testing.T) {
 	assert.Equal(t, signature("f", `{"a":1,"a":2}`), recorded(`{"a":1,"a":2}`), "what is not strict is text")
 }
 
+// An identity is kept for as long as the call takes, while others are identified in the same memory.
+func TestActionIsKept(t *testing.T) {
+	first := canonical.New().Identify(canonical.Call{Tool: "message", Args: `{"action":"re\u0070ly","text":"\n"}`})
+	for range 10 {
+		canonical.New().Identify(canonical.Call{Tool: "message", Args: `{"action":"\u0070oll","text":"\n"}`})
+	}
+	assert.Equal(t, "reply", first.Action)
+}
+
 func TestRules(t *testing.T) {
 	with := func(r canonical.Rule, args string) canonical.Identity {
 		c := canonical.New(canonical.WithRules(func(string) canonical.Rule { return r }))

@@ -2,89 +2,85 @@ package canonical
 
 import "strings"
 
-var (
-	pids     = mask{onDigits, pid}
-	sessions = mask{onO, session}
-	figures  = mask{onDigits, figure}
-)
-
 // maskExecText masks process numbers, names of sessions, and how long something took.
-func maskExecText(s string) string {
-	if onDigits.next(s, 0) == len(s) {
-		return sessions.apply(s) // nothing else can do without a digit
-	}
-	s = pids.apply(s)
-	s = sessions.apply(s)
-	return figures.apply(s)
+func maskExecText(r *rewriter) {
+	pids.mask(r)
+	r.again()
+	sessions.mask(r)
+	r.again()
+	figures.mask(r)
 }
 
-var pidNames = byLast("pid", "ppid")
+var (
+	pids     = newLabelled(pid, label{"", "pid"}, label{"p", "pid"})
+	sessions = newLabelled(session, label{"sess", "ion"})
+	figures  = newLabelled(figure, label{"t", "ook"}, label{"durat", "ion"}, label{"el", "apsed"})
+)
 
-// pid is \b(p?pid)(\s*[=:#]?\s*)\d+\b, of which the number is replaced.
-func pid(s string, number, end int) match { return numberOf(pidNames, s, number, end) }
+// pid is \b(p?pid)(\s*[=:#]?\s*)\d+\b behind the label. The number is replaced.
+func pid(s string, i int) (from, to int) {
+	from = skipGap(s, i, anEqualsSign|aColon|aNumberSign)
+	to = skip(s, from, aDigit)
+	if !boundary(s, to) {
+		return from, from
+	}
+	return from, to
+}
 
-// session is \b(session(?:[ _-]?id)?)(\s*[=:]\s*|\s+)[\w-]+, of which the name at the end is replaced. The o is that of
-// "session". If no name follows "session id", the name is "id".
-func session(s string, o, _ int) match {
-	begin, ok := wordBefore(s, o, "sessi")
-	if !ok || !boundary(s, begin) {
-		return match{}
-	}
-	end, ok := wordAt(s, o, "on")
-	if !ok {
-		return match{}
-	}
-	id := end
+// session is \b(session(?:[ _-]?id)?)(\s*[=:]\s*|\s+)[\w-]+ behind "session". The name at the end is replaced. If no name
+// follows "session id", the name is "id".
+func session(s string, i int) (from, to int) {
+	id := i
 	if is(s, id, aBlank|anUnderscore|aHyphen) {
 		id++
 	}
-	if afterID, ok := wordAt(s, id, "id"); ok {
-		if from, to := sessionName(s, afterID); from < to {
-			return match{begin, from, to}
+	if end, ok := wordAt(s, id, "id"); ok {
+		if from, to := sessionName(s, end); from < to {
+			return from, to
 		}
 	}
-	if from, to := sessionName(s, end); from < to {
-		return match{begin, from, to}
-	}
-	return match{}
+	return sessionName(s, i)
 }
 
 // sessionName is (\s*[=:]\s*|\s+)[\w-]+ at i, of which the name is s[from:to].
 func sessionName(s string, i int) (from, to int) {
-	from = skip(s, i, aSpace)
-	if is(s, from, anEqualsSign|aColon) {
-		from = skip(s, from+1, aSpace)
-	}
+	from = skipGap(s, i, anEqualsSign|aColon)
 	if from == i {
 		return i, i
 	}
 	return from, skipFolded(s, from, aWordByte|aHyphen)
 }
 
-var (
-	figureNames = byLast("took", "duration", "elapsed")
-	figureUnits = byFirst("ms", "s", "sec", "seconds", "m", "min", "minutes")
-)
+var figureUnits = byFirst("ms", "s", "sec", "seconds", "m", "min", "minutes")
 
-// figure is \b(took|duration|elapsed)(\s*[=:]?\s*)\d[\w.:]*(\s?(ms|s|sec|seconds|m|min|minutes))?\b, of which all that
-// begins with the digit is replaced.
-func figure(s string, number, _ int) match {
-	begin, ok := label(figureNames, s, number, anEqualsSign|aColon)
-	if !ok {
-		return match{}
+// figure is \b(took|duration|elapsed)(\s*[=:]?\s*)\d[\w.:]*(\s?(ms|s|sec|seconds|m|min|minutes))?\b behind the label. All
+// that begins with the digit is replaced.
+func figure(s string, i int) (from, to int) {
+	from = skipGap(s, i, anEqualsSign|aColon)
+	if !is(s, from, aDigit) {
+		return from, from
 	}
-	end := skipFolded(s, number, aWordByte|aPoint|aColon)
+	to = skipFolded(s, from, aWordByte|aPoint|aColon)
 	// A unit that is not swallowed by [\w.:]* already comes after a space.
-	if is(s, end, aSpace) {
-		if end, ok := figureUnits.at(s, end+1); ok {
-			return match{begin, number, end}
+	if is(s, to, aSpace) {
+		if end, ok := figureUnits.at(s, to+1); ok {
+			return from, end
 		}
 	}
 	// Otherwise the figure gives back what it swallowed behind its last letter or digit.
-	for !boundary(s, end) {
-		end--
+	for !boundary(s, to) {
+		to--
 	}
-	return match{begin, number, end}
+	return from, to
+}
+
+// skipGap is \s*[signs]?\s*
+func skipGap(s string, i int, signs class) int {
+	i = skip(s, i, aSpace)
+	if is(s, i, signs) {
+		i = skip(s, i+1, aSpace)
+	}
+	return i
 }
 
 // skipFolded skips bytes of a class that comes from brackets with \w in them. There, unlike in \b, folding makes ſ and

@@ -22,10 +22,10 @@ var deliveryFields = map[string]bool{
 
 // encodeDelivery encodes the details without what changes with every delivery. The text is left out: it repeats the ids.
 // It returns the mask that takes the ids out of the strings that stay.
-func (s *shape) encodeDelivery(e *encoder) (mask func(string) string) {
+func (s *shape) encodeDelivery(e *encoder) mask {
 	d := delivery{tape: s.tape, top: s.details}
 	d.strikeVolatile(s.details, false)
-	mask = d.echoes()
+	mask := d.echoes()
 	e.begin("message")
 	e.mask = mask
 	e.value(s.tape, s.details)
@@ -102,7 +102,7 @@ func (d *delivery) collect(at int) {
 //
 // Each string costs a pass over what stays. A hostile result could hold a million of them, so there is a limit, far above
 // what a delivery reports, that keeps the cost of a result in proportion to its size.
-func (d *delivery) echoes() func(string) string {
+func (d *delivery) echoes() mask {
 	if len(d.ids) == 0 {
 		return nil
 	}
@@ -117,13 +117,12 @@ func (d *delivery) echoes() func(string) string {
 	const passes, work = 64, 4 << 20
 	ids = ids[:min(len(ids), passes+work/size)]
 	shortest := len(ids[len(ids)-1])
-	return func(said string) string {
-		if len(said) < shortest {
-			return said
+	return func(r *rewriter) {
+		if len(r.s) < shortest {
+			return
 		}
 		for _, id := range ids {
-			said = strings.ReplaceAll(said, id, masked)
+			r.start(strings.ReplaceAll(r.s, id, masked))
 		}
-		return said
 	}
 }

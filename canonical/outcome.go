@@ -1,9 +1,6 @@
 package canonical
 
-import (
-	"errors"
-	"strings"
-)
+import "errors"
 
 // ErrUnknownTool marks the failure of a call whose tool does not exist. An error that wraps it is an unknown-tool
 // failure whatever it says.
@@ -27,7 +24,7 @@ func (id *Identity) Error(err error) Outcome {
 	said := err.Error()
 	e := &w.encoder
 	e.begin("error")
-	e.mask = failure
+	e.mask = maskFailure
 	e.text(said)
 	unknown := id.call.Unregistered || errors.Is(err, ErrUnknownTool) || namesUnknownTool(said, id.call.Tool)
 	return Outcome{Digest: e.sum(), Failure: true, UnknownTool: unknown}
@@ -61,9 +58,9 @@ func (id *Identity) ignores(name string) bool {
 // encode encodes what counts of a result of a kind of tool. It reports whether the result is a failure, and whether it
 // is the output of a command that ran.
 func (s *shape) encode(e *encoder, kind Kind) (failed, ran bool) {
-	base := (func(string) string)(nil)
+	var base mask
 	if s.isError {
-		base = failure
+		base = maskFailure
 	}
 	switch {
 	case kind == Exec && s.details != none && s.isFinished():
@@ -91,7 +88,7 @@ func (s *shape) encode(e *encoder, kind Kind) (failed, ran bool) {
 }
 
 // encodeGeneric encodes all that a tool returned.
-func (s *shape) encodeGeneric(e *encoder, mask func(string) string) {
+func (s *shape) encodeGeneric(e *encoder, mask mask) {
 	e.begin("generic")
 	e.mask = mask
 	e.value(s.tape, s.details)
@@ -119,6 +116,3 @@ func (s *shape) encodeOther(e *encoder) {
 	e.value(s.tape, parts)
 	e.value(s.tape, rest)
 }
-
-// failure is the mask of what is said in failures.
-func failure(said string) string { return strings.TrimSpace(maskFailure(said)) }

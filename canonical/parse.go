@@ -1,27 +1,20 @@
 package canonical
 
 import (
-	"bytes"
-	"io"
-
-	"github.com/go-json-experiment/json/jsontext"
+	"strings"
+	"unicode/utf8"
 )
 
-// parser reads JSON text onto a tape. It is strict: duplicate names, invalid UTF-8, unpaired surrogates and nesting
-// beyond 10,000 levels are errors, and nothing is repaired.
+// parser reads one JSON text onto a tape. It is strict: duplicate names, invalid UTF-8, unpaired surrogates and values
+// that are nested too deep are errors, and nothing is repaired. Its methods report whether they found what they read.
 type parser struct {
-	decoder jsontext.Decoder
-	source  bytes.Buffer
-	open    []int // the containers that are not closed yet
+	*tape
+	s string
+	i int // how much of s was read
 }
 
-// reset lets go of a source that was large.
-func (p *parser) reset() {
-	const keep = 1 << 16
-	if p.source.Cap() > keep {
-		*p = parser{}
-	}
-}
+// maxDepth is how deep values may be nested. It bounds recursion, and is there for Go values that contain themselves.
+const maxDepth = 10_000
 
 // looksLikeJSON reports whether a text would be tried as JSON: trimmed, it starts like an object or an array.
 func looksLikeJSON(trimmed string) bool {
@@ -31,69 +24,97 @@ func looksLikeJSON(trimmed string) bool {
 // parse adds the one JSON value that a text consists of. If there is not exactly one, the tape is left as it was.
 func (t *tape) parse(s string) (at int, ok bool) {
 	at = len(t.nodes)
-	p := &t.parser
-	p.source.Reset()
-	p.source.WriteString(s)
-	p.decoder.Reset(&p.source)
-	p.open = p.open[:0]
-	for done := false; !done; done = len(p.open) == 0 {
-		if !t.parseNext(s) {
-			t.truncate(at)
-			return none, false
-		}
-	}
-	if _, err := p.decoder.ReadToken(); err != io.EOF {
+	p := parser{tape: t, s: s}
+	if !p.value(0) || !p.end() || !utf8.ValidString(s) {
 		t.truncate(at)
 		return none, false
 	}
 	return at, true
 }
 
-// parseNext adds the next scalar, or opens or closes a container.
-func (t *tape) parseNext(s string) bool {
-	p := &t.parser
-	switch p.decoder.PeekKind() {
+// value reads a value that stands within a number of containers.
+func (p *parser) value(depth int) bool {
+	switch p.next() {
+	case '{':
+		return depth < maxDepth && p.object(depth+1)
+	case '[':
+		return depth < maxDepth && p.array(depth+1)
 	case '"':
-		raw, err := p.decoder.ReadValue()
-		if err != nil {
-			return false
-		}
-		if bytes.IndexByte(raw, '\\') < 0 { // no copy: what was read is a piece of the text
-			end := int(p.decoder.InputOffset()) - 1
-			t.scalar(textNode, s[end-(len(raw)-2):end])
-			return true
-		}
-		unquoted, err := jsontext.AppendUnquote(make([]byte, 0, len(raw)), raw)
-		t.scalar(textNode, string(unquoted))
-		return err == nil
-	case '0':
-		raw, err := p.decoder.ReadValue()
-		if err != nil {
-			return false
-		}
-		end := int(p.decoder.InputOffset())
-		t.scalar(numberNode, s[end-len(raw):end])
-		return true
+		return p.text()
+	case 'n':
+		return p.word("null", nullNode)
+	case 'f':
+		return p.word("false", falseNode)
+	case 't':
+		return p.word("true", trueNode)
+	default:
+		return p.number()
 	}
-	token, err := p.decoder.ReadToken()
-	if err != nil {
+}
+
+func (p *parser) object(depth int) bool {
+	at := p.open(objectNode)
+	p.i++
+	if !p.take('}') {
+		for more := true; more; more = p.take(',') {
+			if p.next() != '"' || !p.text() || !p.take(':') || !p.value(depth) {
+				return false
+			}
+		}
+		if !p.take('}') {
+			return false
+		}
+	}
+	p.close(at)
+	return !p.repeatsName(at)
+}
+
+func (p *parser) array(depth int) bool {
+	at := p.open(arrayNode)
+	p.i++
+	if !p.take(']') {
+		for more := true; more; more = p.take(',') {
+			if !p.value(depth) {
+				return false
+			}
+		}
+		if !p.take(']') {
+			return false
+		}
+	}
+	p.close(at)
+	return true
+}
+
+// next passes over white space and returns the byte behind it, 0 at the end.
+func (p *parser) next() byte {
+	for ; p.i < len(p.s); p.i++ {
+		switch c := p.s[p.i]; c {
+		case ' ', '\t', '\n', '\r':
+		default:
+			return c
+		}
+	}
+	return 0
+}
+
+// take reads a byte that comes next.
+func (p *parser) take(c byte) bool {
+	if p.next() != c {
 		return false
 	}
-	switch token.Kind() {
-	case 'n':
-		t.scalar(nullNode, "")
-	case 'f':
-		t.scalar(falseNode, "")
-	case 't':
-		t.scalar(trueNode, "")
-	case '[':
-		p.open = append(p.open, t.open(arrayNode))
-	case '{':
-		p.open = append(p.open, t.open(objectNode))
-	default: // ']' or '}'
-		last := len(p.open) - 1
-		t.close(p.open[last])
-		p.open = p.open[:last]
+	p.i++
+	return true
+}
+
+// end passes over white space up to the end.
+func (p *parser) end() bool { return p.next() == 0 && p.i == len(p.s) }
+
+func (p *parser) word(word string, k nodeKind) bool {
+	if !strings.HasPrefix(p.s[p.i:], word) {
+		return false
 	}
+	p.i += len(word)
+	p.scalar(k, "")
 	return true
 }

@@ -1,12 +1,21 @@
 package canonical
 
+import (
+	"slices"
+	"strings"
+	"unsafe"
+)
+
 // A tape holds JSON values as a flat list of nodes in document order: a container is followed by all that it contains,
 // and in an object each value by its name. A flat list costs one allocation, or none where it is used again, and makes
 // a rule a walk over it: the rules strike out what plays no part, and the encoder passes over what is struck.
+//
+// The texts of nodes are not copied if that can be helped: some stand in memory that is used again, or that the caller may
+// change when it has its answer. What is to outlive the tape must be cloned.
 type tape struct {
 	nodes   []node
-	parser  parser
-	members []int // scratch space of the encoder
+	said    []byte // what strings say that were written with escapes
+	members []int  // scratch space of sortNames
 }
 
 // node is one value on a tape, or the name of an object's member.
@@ -40,8 +49,11 @@ func (t *tape) reset() {
 	if cap(t.nodes) > keep {
 		t.nodes, t.members = nil, nil
 	}
-	t.parser.reset()
+	t.said = emptied(t.said)
 }
+
+// view returns bytes as a text, without a copy. They must not change as long as it is used.
+func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 // truncate takes all nodes from an index on away.
 func (t *tape) truncate(at int) {
@@ -119,6 +131,30 @@ func (t *tape) field(at int, folded string) int {
 		}
 	}
 	return found
+}
+
+// sortNames appends the names of an object's fields to the members, in byte order, and returns from where on. Who calls it
+// takes them away again.
+func (t *tape) sortNames(at int) (from int) {
+	from = len(t.members)
+	for name := range t.fields(at) {
+		t.members = append(t.members, name)
+	}
+	slices.SortFunc(t.members[from:], func(a, b int) int { return strings.Compare(t.nodes[a].text, t.nodes[b].text) })
+	return from
+}
+
+// repeatsName reports whether two fields of an object have one name.
+func (t *tape) repeatsName(at int) bool {
+	from := t.sortNames(at)
+	names := t.members[from:]
+	t.members = t.members[:from]
+	for i := 1; i < len(names); i++ {
+		if t.nodes[names[i-1]].text == t.nodes[names[i]].text {
+			return true
+		}
+	}
+	return false
 }
 
 // strike takes a member (by the index of its name) or an element out.

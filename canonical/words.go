@@ -31,9 +31,12 @@ func byLast(list ...string) *words {
 	return &w
 }
 
+// mayBegin reports whether one of the words, filed by first byte, may begin at i.
+func (w *words) mayBegin(s string, i int) bool { return i < len(s) && w[s[i]] != nil }
+
 // at finds the first of the words, filed by first byte, that begins at i and has \b at its end, which is returned.
 func (w *words) at(s string, i int) (end int, ok bool) {
-	if i == len(s) {
+	if !w.mayBegin(s, i) {
 		return 0, false
 	}
 	for _, word := range w[s[i]] {
@@ -44,18 +47,17 @@ func (w *words) at(s string, i int) (end int, ok bool) {
 	return 0, false
 }
 
-// before finds the first of the words, filed by last byte, that ends at i and has \b at its beginning, which is
-// returned.
-func (w *words) before(s string, i int) (begin int, ok bool) {
-	if i == 0 {
-		return 0, false
+// end reports whether s ends with one of the words, filed by last byte, that has \b at its beginning.
+func (w *words) end(s string) bool {
+	if s == "" {
+		return false
 	}
-	for _, word := range w[s[i-1]] {
-		if begin, ok := wordBefore(s, i, word); ok && boundary(s, begin) {
-			return begin, true
+	for _, word := range w[s[len(s)-1]] {
+		if begin, ok := wordBefore(s, len(s), word); ok && boundary(s, begin) {
+			return true
 		}
 	}
-	return 0, false
+	return false
 }
 
 // wordAt reports whether a word begins at i, in whatever case, and where it ends.
@@ -73,6 +75,10 @@ func wordAt(s string, i int, word string) (end int, ok bool) {
 // wordBefore reports whether a word, in ASCII, ends at i, in whatever case, and where it begins.
 func wordBefore(s string, i int, word string) (begin int, ok bool) {
 	for k := len(word) - 1; k >= 0; k-- {
+		if i > 0 && s[i-1]|0x20 == word[k] {
+			i--
+			continue
+		}
 		r, size := utf8.DecodeLastRuneInString(s[:i])
 		if !isLetter(r, rune(word[k])) {
 			return 0, false

@@ -3,10 +3,12 @@ package middleware_test
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
@@ -47,14 +49,69 @@ func BenchmarkExec(b *testing.B) {
 				benchmarkCalls(b, calls, func(i int) middleware.Result { return results[i%len(results)] })
 			})
 		}
-		b.Run(size.name+"/sha256", func(b *testing.B) {
-			output := []byte(outputs[0])
-			b.SetBytes(int64(size.bytes))
-			b.ReportAllocs()
-			for b.Loop() {
-				sha256.Sum256(output)
-			}
-		})
+		b.Run(size.name+"/sha256", func(b *testing.B) { benchmarkSHA256(b, outputs[0]) })
+	}
+}
+
+// BenchmarkShapes is the cost of one and the same output in the other shapes in which tools return it.
+func BenchmarkShapes(b *testing.B) {
+	inJSON := func(v any) json.RawMessage {
+		text, err := json.Marshal(v)
+		require.NoError(b, err)
+		return text
+	}
+	details := func(v any) middleware.Result { return middleware.Result{Result: canonical.Result{Details: v}} }
+	command := func(code int, output string) json.RawMessage { return inJSON(execResult(code, 0, output).Details) }
+	shapes := []struct {
+		name, tool string
+		result     func(output string) middleware.Result
+	}{
+		{"exec, raw JSON", "exec", func(s string) middleware.Result { return details(command(0, s)) }},
+		{"exec, text of JSON", "exec", func(s string) middleware.Result { return middleware.Text(string(command(0, s))) }},
+		{"exec, raw JSON, failure", "exec", func(s string) middleware.Result { return details(command(1, s)) }},
+		{"exec, plain text", "exec", middleware.Text},
+		{"exec, plain text, all masks", "exec", func(s string) middleware.Result {
+			return middleware.Text("session brisk-otter, pid 4711\n" + s)
+		}},
+		{"generic, plain text", "read", middleware.Text},
+		{"generic, text of broken JSON", "read", func(s string) middleware.Result {
+			return middleware.Text(strings.TrimSuffix(string(command(0, s)), "}"))
+		}},
+		{"generic, tool result", "read", func(s string) middleware.Result {
+			return details(inJSON(map[string]any{"content": []any{map[string]any{"type": "text", "text": s}}}))
+		}},
+		{"message, details", "send_message", func(s string) middleware.Result {
+			return details(map[string]any{"ok": true, "messageId": "1700000000.000100", "text": s})
+		}},
+		{"message, plain text", "send_message", middleware.Text},
+	}
+	for _, size := range []struct {
+		name  string
+		bytes int
+	}{{"1KiB", 1 << 10}, {"64KiB", 64 << 10}, {"1MiB", 1 << 20}} {
+		outputs := []string{commandOutput("build", size.bytes), commandOutput("check", size.bytes)}
+		for _, shape := range shapes {
+			b.Run(size.name+"/"+shape.name, func(b *testing.B) {
+				calls := fewCalls()
+				for i := range calls {
+					calls[i].Tool = shape.tool
+				}
+				results := []middleware.Result{shape.result(outputs[0]), shape.result(outputs[1])}
+				b.SetBytes(int64(size.bytes))
+				benchmarkCalls(b, calls, func(i int) middleware.Result { return results[i%len(results)] })
+			})
+		}
+		b.Run(size.name+"/sha256", func(b *testing.B) { benchmarkSHA256(b, outputs[0]) })
+	}
+}
+
+// benchmarkSHA256 measures one pass over an output, which is what its cost is compared with.
+func benchmarkSHA256(b *testing.B, output string) {
+	bytes := []byte(output)
+	b.SetBytes(int64(len(bytes)))
+	b.ReportAllocs()
+	for b.Loop() {
+		sha256.Sum256(bytes)
 	}
 }
 
