@@ -50,7 +50,6 @@ import (
 	assert.ElementsMatch(t, []string{
 		"github.com/loopguard-go/loopguard",
 		"github.com/cespare/xxhash/v2", // of the OpenTelemetry API, as are logr, stdr, auto/sdk
-		"github.com/go-json-experiment/json",
 		"github.com/go-logr/logr",
 		"github.com/go-logr/stdr",
 		"github.com/hashicorp/golang-lru/v2",
