@@ -1,6 +1,7 @@
 # What people run: `make run` shows the guard at work, `make test` is every check that is quick, `make test-backends` sends
-# traces to a real backend, `make bench` measures. Needs Go 1.26 and a C compiler (for the race detector). Everything else is
-# fetched as Go modules, with pinned versions; but `make test-redis`, which tests the store on real servers, needs one.
+# traces to a real backend, `make test-redis` tests the store on real servers and needs one, `make soak` goes on for a minute,
+# `make bench` measures and `make compare` says what has moved. Needs Go 1.26.5 and a C compiler (for the race detector).
+# Everything else is fetched as Go modules, with pinned versions.
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # What needs a server to be tested on: the tests are run by test-backends and test-redis.
@@ -10,12 +11,14 @@ MODULES     := . examples $(filter-out $(APART),$(patsubst %/go.mod,%,$(wildcard
 FUZZTIME    ?= 10000x
 BENCHTIME   ?= 1s
 SOAK        ?= 1m
+OLD         ?= HEAD
+PATTERN     ?= .
 
 # The version that tools/go.mod pins, and where its binary is kept: not in the tree, so that it outlives a checkout.
 JAEGER_VERSION := $(shell sed -n 's|.*github.com/jaegertracing/jaeger \(v[^ ]*\).*|\1|p' tools/go.mod)
 JAEGER         := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/loopguard/jaeger-$(JAEGER_VERSION)
 
-.PHONY: run test bench soak check vet format tidy lint race allocs fuzz test-backends jaeger run-jaeger test-redis bench-redis
+.PHONY: run test bench compare soak check vet format tidy lint race allocs fuzz test-backends jaeger run-jaeger test-redis bench-redis
 
 run: ## the quickstart: a guarded agent in three kinds of trouble
 	cd examples && go run ./quickstart
@@ -58,8 +61,11 @@ fuzz: ## a few seconds of each fuzz target; FUZZTIME=5m for more
 soak: ## a guard under thousands of agents for a minute; SOAK=10m for more
 	go test -race ./integration_test -run TestSoak -v -count 1 -soak $(SOAK) -timeout 0
 
-bench: ## begin and end of a call, beside one SHA-256 pass over the same output
-	go test ./middleware -run '^$$' -bench . -benchtime $(BENCHTIME)
+bench: ## begin and end of a call, beside one SHA-256 pass over the same output; and a replay of the recorded runs
+	go test ./middleware ./integration_test -run '^$$' -bench . -benchtime $(BENCHTIME)
+
+compare: ## which benchmarks moved since the commit OLD; PATTERN, COUNT and TIME as in tools/compare
+	tools/compare $(OLD) $(PATTERN)
 
 test-backends: jaeger ## the examples' and the guard's traces, sent to a real Jaeger and read back
 	@echo "tidy tools"; cd tools && GOWORK=off go mod tidy -diff

@@ -39,10 +39,7 @@ func BenchmarkExec(b *testing.B) {
 			b.Run(size.name+"/"+exit.name, func(b *testing.B) {
 				calls, results := make([]middleware.Call, 64), make([]middleware.Result, 64)
 				for i := range calls {
-					calls[i] = middleware.Call{
-						Tool: "exec",
-						Args: fmt.Sprintf(`{"command":"make -C services/%02d all","workdir":"/srv/app","timeoutMs":120000}`, i),
-					}
+					calls[i] = middleware.Call{Tool: "exec", Args: commandArgs(i)}
 					results[i] = execResult(exit.code, i, outputs[i%2])
 				}
 				b.SetBytes(int64(size.bytes))
@@ -219,6 +216,12 @@ func benchmarkCalls(b *testing.B, calls []middleware.Call, result func(i int) mi
 		i++
 	}
 	benchmarkAllowed(b, &w, len(calls), call)
+}
+
+// commandArgs are the arguments of a command, about 120 bytes with an object in them.
+func commandArgs(n int) string {
+	return fmt.Sprintf(`{"command":"make -C services/%04d all","workdir":"/srv/app","env":{"CI":"true","GOFLAGS":"-mod=vendor"},`+
+		`"timeoutMs":120000}`, n)
 }
 
 // execResult is what a tool that runs commands returns: most of it differs from call to call and says nothing.

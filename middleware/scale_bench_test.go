@@ -15,7 +15,7 @@ import (
 )
 
 // What the cost of a call does as there are more of all things: goroutines, runs, remembered calls. The call is an ordinary one,
-// arguments of about 100 bytes and an output of 1 KiB.
+// arguments of about 120 bytes and an output of 1 KiB.
 
 // ordinary makes an ordinary call, and says what comes of it.
 type ordinary struct {
@@ -28,10 +28,7 @@ func newOrdinary(n int) ordinary {
 	outputs := []string{commandOutput("build", 1<<10), commandOutput("check", 1<<10)}
 	var o ordinary
 	for i := range n {
-		o.calls = append(o.calls, middleware.Call{
-			Tool: "exec",
-			Args: fmt.Sprintf(`{"command":"make -C services/%04d all","workdir":"/srv/app","env":{"CI":"true"},"timeoutMs":120000}`, i),
-		})
+		o.calls = append(o.calls, middleware.Call{Tool: "exec", Args: commandArgs(i)})
 		o.results = append(o.results, execResult(0, i, outputs[i%2]))
 	}
 	return o
