@@ -109,8 +109,8 @@ func (h *histories) end(ctx context.Context, t *Ticket) {
 		return
 	}
 	h.reporter.storeFailure(ctx, "end", t.run, err)
-	if v := t.closing; v.Refused() {
-		h.takeOver(ctx, t.run, seen, func(s *policy.State) { h.policy.Stop(s, v) })
+	if v := t.closing; v != nil && v.Refused() {
+		h.takeOver(ctx, t.run, seen, func(s *policy.State) { h.policy.Stop(s, *v) })
 	}
 }
 

@@ -16,7 +16,8 @@ import (
 // stays without outcome until the history has forgotten it. The methods are safe for concurrent use.
 type Ticket struct {
 	guard    *Guard
-	call     Call
+	callID   string
+	unknown  bool // the host has no such tool
 	run      string
 	identity canonical.Identity
 	progress atomic.Uint32 // begun, ended or cancelled
@@ -31,7 +32,7 @@ type Ticket struct {
 
 	// What the history said when it ended.
 	outcome canonical.Outcome
-	closing policy.Verdict
+	closing *policy.Verdict // nil if it allows, as it nearly always does: tickets are most of what a call allocates
 }
 
 // How far a ticket came.
@@ -46,7 +47,7 @@ const (
 // blocked, with [WithBlocksAsErrors]), [ErrNoRun] if the context names no run, or [ErrStore] if the store failed and the
 // guard fails closed.
 func (g *Guard) Begin(ctx context.Context, call Call) (*Ticket, error) {
-	t := &Ticket{guard: g, call: call}
+	t := &Ticket{guard: g, callID: call.ID, unknown: call.Unknown}
 	if g.policy.Off() || g.policy.Exempt(canonical.FoldTool(call.Tool)) {
 		t.progress.Store(ended)
 		return t, nil
@@ -119,14 +120,15 @@ func (t *Ticket) End(ctx context.Context, result Result, err error) error {
 	t.outcome = t.outcomeOf(result, err)
 	t.guard.histories.end(ctx, t)
 	t.guard.reporter.metrics.ended(ctx, start)
-	if t.closing.Action == policy.Allow {
+	if t.closing == nil {
 		return nil
 	}
-	t.guard.reporter.detection(ctx, t.detection(t.closing), effect{tool: t.identity.Tool, stops: t.closing.Stops()})
-	if !t.closing.Refused() {
+	v := *t.closing
+	t.guard.reporter.detection(ctx, t.detection(v), effect{tool: t.identity.Tool, stops: v.Stops()})
+	if !v.Refused() {
 		return nil
 	}
-	return t.loopError(t.closing)
+	return t.loopError(v)
 }
 
 // outcomeOf returns what is remembered of a result or an error. What a guard said is not: a call that ran others under a
@@ -160,7 +162,7 @@ func (t *Ticket) detection(v policy.Verdict) Detection {
 	return Detection{
 		Verdict: v,
 		Tool:    clean(t.identity.Name),
-		CallID:  clean(canonical.Bound(t.call.ID)),
+		CallID:  clean(canonical.Bound(t.callID)),
 		Run:     clean(t.run),
 		Call:    t.guard.publish(t.identity.Signature),
 	}
@@ -184,7 +186,7 @@ func (t *Ticket) begin(s *policy.State, id uint64) {
 		Name:         t.identity.Name,
 		Action:       t.identity.Action,
 		Signature:    t.identity.Signature,
-		Unregistered: t.call.Unknown,
+		Unregistered: t.unknown,
 	})
 	t.last = nil
 	if t.verdict.Refused() {
@@ -193,14 +195,19 @@ func (t *Ticket) begin(s *policy.State, id uint64) {
 }
 
 func (t *Ticket) end(s *policy.State) error {
-	t.closing, t.last = policy.Verdict{}, nil
+	t.closing, t.last = nil, nil
 	if !s.Awaits(t.pass) {
 		return errUnchanged
 	}
-	t.closing = t.guard.policy.End(s, t.pass, t.outcome)
-	if t.closing.Refused() {
+	v := t.guard.policy.End(s, t.pass, t.outcome)
+	if v.Action == policy.Allow {
+		return nil
+	}
+	if v.Refused() {
 		t.last = s.Last(lastCalls)
 	}
+	closing := v // so that v need not be on the heap
+	t.closing = &closing
 	return nil
 }
 
