@@ -27,6 +27,7 @@ type config struct {
 	blocksAsErrors bool
 	failClosed     bool
 	canonical      []canonical.Option
+	hooks          map[[2]string]bool // options and the tools that they were given for
 	onDetection    []func(context.Context, Detection)
 	logger         *slog.Logger
 	events         Events
@@ -70,7 +71,8 @@ func WithBlocksAsErrors() Option {
 
 // WithFailClosed makes a call fail with [ErrStore], without running, when the store fails. Default: the guard fails open.
 // The call runs, and a local history takes over for the run until the store is back. Failing open also means that a run that
-// was stopped goes on if its host lets it and the store, which knows of the stop, fails afterwards.
+// was stopped goes on if its host lets it and the store, which knows of the stop, fails afterwards. A [MemoryStore] never
+// fails.
 func WithFailClosed() Option {
 	return option(func(c *config) error {
 		c.failClosed = true
@@ -79,10 +81,11 @@ func WithFailClosed() Option {
 }
 
 // WithKey lets a function say what makes the identity of a tool's calls, in place of their arguments: see
-// [canonical.WithKey]. It must not panic. Default: the arguments, by the rules of the configuration.
+// [canonical.WithKey]. It must not panic. A tool has one at the most. Default: the arguments, by the rules of the
+// configuration.
 func WithKey(tool string, key func(canonical.Call) string) Option {
 	return option(func(c *config) error {
-		if err := checkHook("WithKey", tool, key == nil); err != nil {
+		if err := c.checkHook("WithKey", tool, key == nil); err != nil {
 			return err
 		}
 		c.canonical = append(c.canonical, canonical.WithKey(tool, key))
@@ -91,10 +94,10 @@ func WithKey(tool string, key func(canonical.Call) string) Option {
 }
 
 // WithCanonicalizer lets a function change the results of a tool before they are compared: see [canonical.WithResult]. It must
-// not panic. Default: results are compared as they are.
+// not panic. A tool has one at the most. Default: results are compared as they are.
 func WithCanonicalizer(tool string, change func(canonical.Call, canonical.Result) canonical.Result) Option {
 	return option(func(c *config) error {
-		if err := checkHook("WithCanonicalizer", tool, change == nil); err != nil {
+		if err := c.checkHook("WithCanonicalizer", tool, change == nil); err != nil {
 			return err
 		}
 		c.canonical = append(c.canonical, canonical.WithResult(tool, change))
@@ -102,12 +105,23 @@ func WithCanonicalizer(tool string, change func(canonical.Call, canonical.Result
 	})
 }
 
-// checkHook says what is wrong with a function for one tool.
-func checkHook(option, tool string, isNil bool) error {
+// checkHook says what is wrong with a function for one tool, which has one of each kind at the most.
+func (c *config) checkHook(option, tool string, isNil bool) error {
 	if isNil {
 		return fmt.Errorf("%s: the function is nil", option)
 	}
-	return checkTool(option, tool)
+	if err := checkTool(option, tool); err != nil {
+		return err
+	}
+	hook := [2]string{option, canonical.FoldTool(tool)}
+	if c.hooks[hook] {
+		return fmt.Errorf("%s: %q has a function already", option, tool)
+	}
+	if c.hooks == nil {
+		c.hooks = map[[2]string]bool{}
+	}
+	c.hooks[hook] = true
+	return nil
 }
 
 // checkTool says what is wrong with the name of a tool.

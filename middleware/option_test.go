@@ -55,6 +55,21 @@ func TestHooksAreForOneToolByItsName(t *testing.T) {
 	}
 }
 
+// TestToolHasOneHookOfAKind: of two only one would be called.
+func TestToolHasOneHookOfAKind(t *testing.T) {
+	key := func(tool string) middleware.Option {
+		return middleware.WithKey(tool, func(canonical.Call) string { return "" })
+	}
+	change := func(tool string) middleware.Option {
+		return middleware.WithCanonicalizer(tool, func(_ canonical.Call, r canonical.Result) canonical.Result { return r })
+	}
+	newGuard(t, key("read"), change("read"), key("write"), change("write"))
+	_, err := middleware.New(policy.Default(), key("read"), key(" Read"))
+	assert.EqualError(t, err, `loopguard: WithKey: " Read" has a function already`)
+	_, err = middleware.New(policy.Default(), change("read"), change("read"))
+	assert.EqualError(t, err, `loopguard: WithCanonicalizer: "read" has a function already`)
+}
+
 // TestMetricToolsAreToolsByTheirNames: any other name would never be on a metric.
 func TestMetricToolsAreToolsByTheirNames(t *testing.T) {
 	for tool, problem := range map[string]string{
