@@ -4,7 +4,8 @@
 # Everything else is fetched as Go modules, with pinned versions.
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
-# Each adapter is a module of its own. All are checked as their users see them, without the workspace.
+# All modules are checked and measured as their users see them, without the workspace.
+export GOWORK := off
 MODULES     := . examples $(patsubst %/go.mod,%,$(wildcard middleware/*/go.mod))
 # Its tests are run by test-backends.
 APART       := integration_test/backends
@@ -30,22 +31,22 @@ test: check race allocs fuzz ## everything that CI checks, but for test-backends
 check: vet format tidy lint
 
 vet:
-	@for m in $(MODULES) $(APART); do echo "vet $$m"; (cd $$m && GOWORK=off go vet ./...) || exit 1; done
+	@for m in $(MODULES) $(APART); do echo "vet $$m"; (cd $$m && go vet ./...) || exit 1; done
 
 format:
 	@bad=$$(gofmt -l .); test -z "$$bad" || { echo "not gofmt-ed:"; echo "$$bad"; exit 1; }
 
 tidy: ## each go.mod says exactly what its module needs, without the workspace
-	@for m in $(MODULES) $(APART); do echo "tidy $$m"; (cd $$m && GOWORK=off go mod tidy -diff) || exit 1; done
+	@for m in $(MODULES) $(APART); do echo "tidy $$m"; (cd $$m && go mod tidy -diff) || exit 1; done
 
 lint:
 	@for m in $(MODULES) $(APART); do \
-		echo "staticcheck $$m"; (cd $$m && GOWORK=off go run $(STATICCHECK) ./...) || exit 1; \
+		echo "staticcheck $$m"; (cd $$m && go run $(STATICCHECK) ./...) || exit 1; \
 	done
 
 # CI is for test-redis to mind: here tests of the store on Redis may be skipped.
 race: ## all tests, those of the examples and of each adapter among them
-	@for m in $(MODULES); do echo "test $$m"; (cd $$m && CI= GOWORK=off go test -race ./...) || exit 1; done
+	@for m in $(MODULES); do echo "test $$m"; (cd $$m && CI= go test -race ./...) || exit 1; done
 
 allocs: ## what the race detector cannot measure
 	go test ./middleware -run 'Allocations|CostsNothing'
@@ -66,18 +67,18 @@ bench: ## begin and end of a call, beside one SHA-256 pass over the same output;
 	go test ./middleware ./integration_test -run '^$$' -bench . -benchtime $(BENCHTIME)
 
 compare: ## which benchmarks moved since the commit OLD; PATTERN, COUNT and TIME as in tools/compare
-	tools/compare $(OLD) $(PATTERN)
+	tools/compare '$(OLD)' '$(PATTERN)'
 
 test-backends: jaeger ## the examples' and the guard's traces, sent to a real Jaeger and read back
-	@echo "tidy tools"; cd tools && GOWORK=off go mod tidy -diff
+	@echo "tidy tools"; cd tools && go mod tidy -diff
 	cd integration_test/backends && \
-		GOWORK=off LOOPGUARD_BACKENDS=required LOOPGUARD_JAEGER="$(JAEGER)" go test -count=1 ./...
+		LOOPGUARD_BACKENDS=required LOOPGUARD_JAEGER="$(JAEGER)" go test -count=1 ./...
 
 jaeger: ## builds Jaeger, if that was not done yet
 	@test -x "$(JAEGER)" || { \
 		echo "building Jaeger $(JAEGER_VERSION); this takes minutes, and is done once" && \
 		mkdir -p "$$(dirname "$(JAEGER)")" && cd tools && \
-		GOWORK=off go build -ldflags '-s -w' -o "$(JAEGER).$$$$" github.com/jaegertracing/jaeger/cmd/jaeger && \
+		go build -ldflags '-s -w' -o "$(JAEGER).$$$$" github.com/jaegertracing/jaeger/cmd/jaeger && \
 		mv "$(JAEGER).$$$$" "$(JAEGER)"; \
 	}
 	@echo "Jaeger $(JAEGER_VERSION) is $(JAEGER)"
@@ -88,9 +89,9 @@ run-jaeger: jaeger ## a Jaeger for this machine, until you press Ctrl-C
 
 # Without arguments `go test` also shows what was skipped.
 test-redis: ## the store on Redis; needs redis-server on the PATH, and with CI=true a skip is a failure
-	cd middleware/redisstore && GOWORK=off go test -race -count=1
+	cd middleware/redisstore && go test -race -count=1
 	cd middleware/redisstore && \
-		GOWORK=off go test -run '^$$' -fuzz '^FuzzReadEntry$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 10x
+		go test -run '^$$' -fuzz '^FuzzReadEntry$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 10x
 
 bench-redis: ## what a call costs with its history in Redis, beside the store in memory
-	cd middleware/redisstore && GOWORK=off go test -run '^$$' -bench . -benchtime $(BENCHTIME)
+	cd middleware/redisstore && go test -run '^$$' -bench . -benchtime $(BENCHTIME)

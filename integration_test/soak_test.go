@@ -172,7 +172,7 @@ func soak(guard *middleware.Guard, random *rand.Rand) {
 	for range workers {
 		random := rand.New(rand.NewPCG(random.Uint64(), random.Uint64()))
 		working.Go(func() {
-			for range 4 * soakedRuns / workers {
+			for range max(1, 4*soakedRuns/workers) {
 				ctx := middleware.NewRun(context.Background())
 				var together sync.WaitGroup
 				for range 1 + random.IntN(3) {

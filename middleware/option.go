@@ -159,7 +159,7 @@ func WithLogger(l *slog.Logger) Option {
 	})
 }
 
-// WithEvents gives the events to something else than spans, such as the logs of OpenTelemetry, where that plans to have them:
+// WithEvents gives the events to something else than spans, such as the logs of OpenTelemetry, which plans to move events there:
 // see the module middleware/otellog. What is said on the span itself stays there. Default: events are on spans.
 func WithEvents(e Events) Option {
 	return option(func(c *config) error {

@@ -44,6 +44,8 @@ func TestEveryFlawIsFound(t *testing.T) {
 		detachesSpans:      "spans",
 		losesIDs:           "call ids",
 		defiesStore:        "failing store",
+		hangsAtEnd:         "cancellation",
+		hangsWithoutStore:  "failing store",
 	} {
 		t.Run(string(broken), func(t *testing.T) {
 			t.Parallel()

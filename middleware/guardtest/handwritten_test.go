@@ -49,6 +49,8 @@ const (
 	hidesUnknown       flaw = "what is said of unknown tools does not reach the model"
 	detachesSpans      flaw = "the guard has the context without the span"
 	losesIDs           flaw = "the ids of calls are lost"
+	hangsAtEnd         flaw = "a run that was cancelled does not return"
+	hangsWithoutStore  flaw = "a run does not return if the store fails"
 	defiesStore        flaw = "a call is run where the guard gives an error"
 )
 
@@ -93,7 +95,13 @@ func (h *handwritten) run(ctx context.Context, script *guardtest.Script) (err er
 		running.Wait()
 		panics.Range(func(_, p any) bool { panic(p) })
 		if err := errors.Join(errs...); err != nil {
+			if h.flaws[hangsWithoutStore] && errors.Is(err, middleware.ErrStore) {
+				select {}
+			}
 			return err
+		}
+		if h.flaws[hangsAtEnd] && ctx.Err() != nil {
+			select {}
 		}
 		if h.flaws[swapsResults] {
 			slices.Reverse(read)

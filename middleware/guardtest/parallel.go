@@ -24,7 +24,7 @@ func checkParallel(f Framework, found *findings) error {
 		}
 		wait := grace
 		if f.Sequential {
-			wait = 200 * time.Millisecond
+			wait = time.Second
 		}
 		if n <= width && !alone.Load() {
 			select {

@@ -34,7 +34,8 @@ func checkRuns(f Framework, found *findings) error {
 	found.forgotten(f, s)
 
 	// A run that was stopped is over with its error: the next one starts afresh.
-	s.play(context.Background(), repeated(stopped+1, exec.name, `{"command":"cat report"}`)...)
+	p := s.play(context.Background(), repeated(stopped+1, exec.name, `{"command":"cat report"}`)...)
+	found.faults = append(found.faults, p.faults...)
 	found.expect(len(s.detected(policy.Abort)) > 0, "a run in a loop was not stopped")
 	found.play(s.play(context.Background(), turns...), n)
 	found.forgotten(f, s)

@@ -15,7 +15,7 @@ import (
 
 // patience is how long a run may take, grace how long what it leaves to be done.
 const (
-	patience = 30 * time.Second
+	patience = 20 * time.Second
 	grace    = 3 * time.Second
 )
 
@@ -62,33 +62,33 @@ func (s *stage) detections() []middleware.Detection {
 	return append([]middleware.Detection(nil), s.found...)
 }
 
-// performance is a run that is over.
+// performance is a run that is over, or has hung.
 type performance struct {
-	err      error
-	panicked bool       // err says of what then
-	turns    int        // that the model made
-	read     [][]string // by turn: what the model read of its calls
-	faults   []error
+	err    error      // of a run that is over
+	turns  int        // that the model made
+	read   [][]string // by turn: what the model read of its calls
+	faults []error
 }
 
 // play runs the agent.
 func (s *stage) play(ctx context.Context, turns ...[]Call) performance {
 	script := &Script{turns: turns}
-	var p performance
-	over := make(chan struct{})
+	over := make(chan error, 1)
 	go func() { // which may be left behind, if it hangs
-		defer close(over)
+		var err error
 		defer func() {
 			if said := recover(); said != nil {
-				p.err, p.panicked = fmt.Errorf("panic: %v", said), true
+				err = fmt.Errorf("panic: %v", said)
 			}
+			over <- err
 		}()
-		p.err = s.agent(ctx, script)
+		err = s.agent(ctx, script)
 	}()
+	var p performance
 	select {
-	case <-over:
+	case p.err = <-over:
 	case <-time.After(patience):
-		p = performance{err: fmt.Errorf("the run did not return within %v", patience)}
+		p.err = fmt.Errorf("the run did not return within %v", patience)
 		p.faults = append(p.faults, p.err)
 	}
 	script.mu.Lock()

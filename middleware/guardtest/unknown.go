@@ -35,6 +35,7 @@ func hunt(f Framework, found *findings, turns [][]Call) error {
 	}
 	p := s.play(context.Background(), turns...)
 	if f.UnseenUnknownTools {
+		found.faults = append(found.faults, p.faults...)
 		found.expect(s.store.records(func(policy.Record) bool { return true }) == 0, "Limits.UnseenUnknownTools: they are seen")
 		return nil
 	}

@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"fmt"
 	"math/big"
 	"net"
 	"os"
@@ -55,6 +56,44 @@ func TestUserWithFewRights(t *testing.T) {
 	other := newStore(t, server.client(func(o *redis.Options) { o.Username, o.Password = "loopguard", "secret" }),
 		redisstore.WithPrefix("other:"))
 	require.ErrorContains(t, other.Update(context.Background(), "r", aCall), "NOPERM")
+}
+
+// TestUserWithFewRightsOfAClusterAndARing: what their clients do by themselves needs one right more.
+func TestUserWithFewRightsOfAClusterAndARing(t *testing.T) {
+	allow := func(s *server, more string) {
+		s.ask("acl", "setuser", "loopguard", "on", ">secret", "~loopguard:*",
+			"+get", "+set", "+getrange", "+del", "+eval", "+evalsha", more)
+	}
+	t.Run("cluster", func(t *testing.T) {
+		servers := startCluster(t)
+		o := &redis.ClusterOptions{Username: "loopguard", Password: "secret", ContextTimeoutEnabled: true}
+		for _, s := range servers {
+			allow(s, "+cluster|slots")
+			o.Addrs = append(o.Addrs, s.addr())
+		}
+		client := redis.NewClusterClient(o)
+		defer func() { _ = client.Close() }()
+		store := newStore(t, client)
+		for run := range 20 {
+			update(t, store, fmt.Sprint("run ", run), aCall)
+			assert.Len(t, history(t, store, fmt.Sprint("run ", run)), 1)
+		}
+	})
+	t.Run("ring", func(t *testing.T) {
+		server := startServer(t)
+		allow(server, "+ping")
+		ring := redis.NewRing(&redis.RingOptions{
+			Addrs: map[string]string{"one": server.addr()}, Username: "loopguard", Password: "secret",
+			ContextTimeoutEnabled: true, HeartbeatFrequency: 10 * time.Millisecond,
+		})
+		defer func() { _ = ring.Close() }()
+		store := newStore(t, ring)
+		for range 3 {
+			time.Sleep(100 * time.Millisecond) // a ring asks its servers now and then, and gives up those that do not answer
+			update(t, store, "r", aCall)
+		}
+		assert.Len(t, history(t, store, "r"), 3)
+	})
 }
 
 // TestServerWithTLS wants a certificate of its clients, too.
