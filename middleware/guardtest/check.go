@@ -49,7 +49,7 @@ var checks = []check{
 func Check(f Framework) error {
 	var faults []error
 	for _, c := range checks {
-		if c.skip != nil && c.skip(f.Limits) != "" {
+		if c.skipped(f.Limits) != "" {
 			continue
 		}
 		for _, fault := range c.faults(f) {
@@ -63,16 +63,22 @@ func Check(f Framework) error {
 func Run(t *testing.T, f Framework) {
 	for _, c := range checks {
 		t.Run(c.name, func(t *testing.T) {
-			if c.skip != nil {
-				if why := c.skip(f.Limits); why != "" {
-					t.Skip(why)
-				}
+			if why := c.skipped(f.Limits); why != "" {
+				t.Skip(why)
 			}
 			for _, fault := range c.faults(f) {
 				t.Error(fault)
 			}
 		})
 	}
+}
+
+// skipped says why a framework cannot be checked, if so.
+func (c check) skipped(l Limits) (why string) {
+	if c.skip == nil {
+		return ""
+	}
+	return c.skip(l)
 }
 
 func (c check) faults(f Framework) []error {

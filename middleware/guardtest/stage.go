@@ -3,6 +3,7 @@ package guardtest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -59,7 +60,7 @@ func newStage(f Framework, c policy.Config, tools []*stub, options ...middleware
 func (s *stage) detections() []middleware.Detection {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append([]middleware.Detection(nil), s.found...)
+	return slices.Clone(s.found)
 }
 
 // performance is a run that is over, or has hung.

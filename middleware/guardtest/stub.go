@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 
 	"go.opentelemetry.io/otel/trace"
@@ -41,7 +42,7 @@ func (s *stub) run(ctx context.Context, args string) (string, error) {
 func (s *stub) executions() []execution {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append([]execution(nil), s.runs...)
+	return slices.Clone(s.runs)
 }
 
 // stuck is the tool of an agent in a loop: a command that fails the same way each time, with another process id and another
